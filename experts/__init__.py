@@ -5,6 +5,7 @@
     events         live hints of the queue
     endings        words for the end of an ask
     rules/         routing, suggested calls, interrupts; pure
+    who/           who gets an ask, and who can claim
     find/          queue, panels, similar answers
     metrics/       metrics of the desk
     notifications  an ask as a notification's subject

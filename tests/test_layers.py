@@ -122,7 +122,9 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     ),
     "experts": (
         {*GROUND, "endings", "events"},
-        {"rules", "find", "metrics", "notifications"},
+        {"rules", "metrics"},
+        {"who"},
+        {"find", "notifications"},
         {"record"},
         {"consumers", "llm", "looking", "mcp", "metrics.pages", "slack_answers", *DOORS},
     ),

@@ -107,6 +107,10 @@ class Tier(models.TextChoices):
     SENIOR = "senior", "Senior"
 
 
+BEFORE_PEOPLE = (Tier.PEOPLE, Tier.SENIOR)
+"""The tiers at which people and scripts can claim an ask."""
+
+
 class AskQuerySet(models.QuerySet["Ask"]):
     def open(self) -> AskQuerySet:
         return self.filter(status=AskStatus.OPEN)
@@ -118,7 +122,7 @@ class AskQuerySet(models.QuerySet["Ask"]):
         """Return asks that are open, at people's tiers, and unclaimed."""
         # a lease that has ended changes no state
         open_to_all = Q(assignment__state=SlotState.QUEUED) | Q(assignment__lease_until__lte=now)
-        return self.open().filter(open_to_all, tier__in=[Tier.PEOPLE, Tier.SENIOR], deadline_at__gt=now)
+        return self.open().filter(open_to_all, tier__in=BEFORE_PEOPLE, deadline_at__gt=now)
 
     def in_turn(self) -> AskQuerySet:
         """Return the queue's order: nearest deadline first, then priority."""

@@ -1,6 +1,8 @@
 """Who changes an ask, and how?
 
     opening      a new ask, or one again
+    repeating    what differs between asks of one key
+    announcing   an ask arrives at a tier
     queue        claim, release, escalate, transfer
     advising     answer, edit, withdraw
     closing      close, cancel, deliver, consume

@@ -21,13 +21,13 @@ from episodes.record import ask_steps
 from episodes.show.decisions import decision_in_words
 from experts import events
 from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
-from experts.find.availability import desk_read_with
 from experts.find.similar import began_with, kept, origins
 from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Desk, Draft, Privilege
 from experts.record import attaching, closing, queue, tagging
 from experts.rules import second_look
 from experts.rules.decisions import checked
 from experts.rules.suggested_calls import refuse_unfit
+from experts.who.policies import desk_read_with
 from people.access import Actor, is_id, may_advise, visible_or_404
 from people.errors import AppError, Invalid, NotFound
 from people.rows import ModelRows

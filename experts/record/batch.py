@@ -18,12 +18,12 @@ from pydantic import ValidationError
 
 from awmclient.schema import StandingAnswerBody
 from episodes.models import Run
-from experts.find.availability import desk_of
 from experts.models import Advice, Ask, Privilege
 from experts.record import advising, queue
 from experts.record.standing_answers import same_value
 from experts.rules.risk import only_call, why_not_together
 from experts.rules.second_look import Returned
+from experts.who.policies import desk_of
 from people.access import Actor, may_advise
 from people.errors import AppError, Invalid
 

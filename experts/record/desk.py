@@ -25,11 +25,12 @@ from episodes.models import Run
 from episodes.record.noting import note_model_fault
 from experts import events
 from experts.errors import DraftConflict, PolicyRefused, TooLate
-from experts.find.availability import ADVISERS, held_by, may_be_present, models_may_help
 from experts.find.panels import changeable_replies, replies_of
 from experts.models import MODEL, Ask, Assignment, Desk, Draft, ModelCall, Presence, QueueView, QuickReply
 from experts.rules import risk, second_look
 from experts.rules.routing import PRESENT_FOR
+from experts.who.advisers import ADVISERS, may_be_present
+from experts.who.policies import held_by, models_may_help
 from people.access import Actor, is_id, may_advise, may_see_queue, may_set_desk, visible_or_404
 from people.errors import Invalid
 from people.models import Membership, display_name, long_ago

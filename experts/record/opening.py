@@ -1,7 +1,8 @@
 """Writes: open an ask, and open one again.
 
-Owns what a new ask is compared with, its place and its first rows. Leaves the plan of tiers to `rules.routing`, the
-episode's side to `episodes.record.ask_steps` in the same transaction, and what happens to an open ask to `queue.py`.
+Owns the locks and the first rows of an ask. Leaves what a second ask of one key means to `repeating.py`, who gets it to
+`who/placing.py`, the episode's side to `episodes.record.ask_steps` in the same transaction, and what happens to an open
+ask to `queue.py`.
 
 Lock order is episode, then ask, then assignment, everywhere: an answer, a deadline and an ending episode race for the
 same rows and exactly one of them wins.
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -26,22 +26,22 @@ from episodes.models import Episode, ExpertMode
 from episodes.record import ask_steps, recording
 from episodes.record.appending import refuse_other_loop, reopen_or_refuse
 from episodes.stored.packs import blockers_of
-from experts import events, notifications
+from experts import events
 from experts.errors import (
     AskConflict,
     ExpertOff,
     TooManyAsks,
 )
-from experts.find import arriving, availability
-from experts.find.arriving import FoundDesk
 from experts.find.similar import began_with, marks_of
-from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Desk, Draft, Privilege, Tier
-from experts.record import attaching, closing, simulating
+from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Desk, Draft, Privilege
+from experts.record import attaching, closing, repeating, simulating
+from experts.record.announcing import tell_or_wake, toward
 from experts.record.standing_answers import decided_by_standing
 from experts.rules.decisions import refuse_default
 from experts.rules.risk import digest_of
-from experts.rules.routing import deadline, draft_time, draw, route
-from notices import deliveries
+from experts.rules.routing import deadline
+from experts.who import arriving, cached, placing
+from experts.who.arriving import FoundDesk
 from people.access import Actor, is_id, may_record, visible_or_404
 from people.errors import Invalid, NotFound
 from people.rows import ModelRows
@@ -49,10 +49,6 @@ from people.slots import FREED, SlotState
 
 OPEN_MAX = 50
 """Open asks of one episode; more would push all others off the queue's page."""
-SLOW_S = 2
-"""Seconds that writing an ask can take after its deadlines were computed; smaller differences are no conflict."""
-IMMEDIATE = {"budget", "backpressure", "no_model"}
-"""Reasons for which an ask without a model falls back immediately."""
 _DESK, _SLOT = ModelRows(Desk), ModelRows(Assignment)
 # The lock of the episode serializes its asks, so that a repeated key finds the first one. Behind it those of the asks
 # that could share a group or a budget: group members ask at the same moment, and none would see the others' rows. In
@@ -108,7 +104,7 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
         if wanted.key in keys:
             known = Ask.objects.select_related("accepted").get(pk=keys[wanted.key])
             if known.body_digest != digest:
-                raise AskConflict(_conflict(known, wanted))
+                raise AskConflict(repeating.difference(known, wanted))
             # a loop that repeats its ask is alive
             recording.hear(actor, episode.pk)
             return known, False
@@ -181,36 +177,6 @@ def _continue_late_texts(ask: Ask) -> None:
         Draft.objects.get_or_create(ask=ask, author_key=late.author_key, defaults=said)
 
 
-def _conflict(known: Ask, wanted: AskOpen) -> str | None:
-    """Return the message for a known key with another body, naming the fields that differ; None if none is found."""
-    said = wanted.model_dump(include={"seq", "question", "context", "skills", "group_key"})
-    if not known.events.filter(verb="priority").exists():  # otherwise a person changed it
-        said["priority"] = wanted.priority
-    others = recording.differing(known, said)
-    step = ask_steps.body_of(known.episode_id, known.seq)
-    others += [name for name in ("turn", "call_id") if step.get(name) != getattr(wanted, name)]
-    apart = {
-        "deadline_s": _apart(known, known.deadline_at, wanted.deadline_s),
-        "human_deadline_s": _apart(known, known.human_deadline_at, wanted.human_deadline_s),
-    }
-    others += [name for name, seconds in apart.items() if seconds >= SLOW_S]
-    # half a second apart counts only if nothing else explains the conflict
-    others = others or [name for name, seconds in apart.items() if seconds >= 0.5]
-    typed = {"kind": "question"} | (known.typed or {})
-    asked = {"kind": wanted.kind} | wanted.typed()
-    others += [name for name in ("kind", *TYPED_FIELDS) if typed.get(name) != asked.get(name)]
-    others += ["thread"] if (known.thread_id or None) != wanted.thread else []
-    others.sort(key=list(AskOpen.model_fields).index)
-    return recording.other_values(f"The key {known.key!r} was already used for an ask", others) if others else None
-
-
-def _apart(known: Ask, at: datetime | None, wanted_s: int | None) -> float:
-    """Return the difference between a stored and a requested deadline in seconds."""
-    if at is None or wanted_s is None:
-        return 0 if at is None and wanted_s is None else math.inf
-    return abs((at - known.created_at).total_seconds() - wanted_s)
-
-
 @dataclass(frozen=True)
 class Arrived:
     """What is known about a new ask once its locks are held."""
@@ -254,7 +220,7 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, about: Arrived) -> 
         deadline_at=deadline(now, wanted.deadline_s),
         human_deadline_at=deadline(now, wanted.human_deadline_s) if wanted.human_deadline_s else None,
     )
-    ends_now = _place(ask, about, simulated)
+    ends_now = simulating.place(ask) if simulated else placing.place(ask, about.desk, about.found, now)
     said = wanted.model_dump(include={"seq", "question", "context", "turn", "call_id", "thread"}, exclude_none=True)
     if typed:
         said["typed"] = typed
@@ -267,7 +233,7 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, about: Arrived) -> 
         closing.close(ask, AskStatus.ANSWERED, simulating.REGISTRY, None, simulating.answer(ask, blocker))
     elif about.found.has_standing and (standing := decided_by_standing(ask, about.desk)) is not None:
         closing.close(ask, AskStatus.ANSWERED, "standing", None, standing)
-    elif not typed and (known := availability.known_answer(ask, about.desk.cache)) is not None:
+    elif not typed and (known := cached.known_answer(ask, about.desk.cache)) is not None:
         closing.close(ask, AskStatus.ANSWERED, "", None, _again(ask, known))
     else:
         tell_or_wake(ask, about.found.is_listened)
@@ -288,37 +254,12 @@ def _blocker_of(episode: Episode, question: str) -> Blocker | None:
     return matched(question, blockers_of(episode.scenario, episode.task_idx, episode.scenario_digest))
 
 
-def _place(ask: Ask, about: Arrived, simulated: bool) -> str:
-    """Set the ask's group and plan. Return the reason if it must fall back immediately."""
-    if simulated:
-        simulating.place(ask)
-        return ""
-    now, policy = about.now, availability.policy_of(about.desk, ask.episode)
-    same = availability.same_question(ask, about.found.alike)
-    ask.group = same.group if same is not None else ask.pk
-    # the ID is known before the row exists, so the draw follows from it
-    load = availability.load_for(ask, policy, now, about.desk, about.found)
-    way = route(policy, load, draw(policy.seed, ask.pk))
-    ask.tiers, ask.tier_reason, ask.chance = list(way.tiers), way.reason, way.chance
-    ask.tier = way.tiers[0] if way.tiers else Tier.PEOPLE
-    ask.expected_wait_s = way.expected_wait_s
-    # of a typed ask no draft is prepared: at the deadline silence means what its asker said
-    if Tier.LLM in way.tiers and not ask.typed:
-        ask.draft_at = draft_time(now, min(ask.deadline_at, ask.human_deadline_at or ask.deadline_at))
-    return way.reason if not way.tiers and way.reason in IMMEDIATE else ""
-
-
 def _earlier(episode: Episode, thread: str) -> Ask:
     """Return the ask that a new one continues. Raises if it is not one of this episode's."""
     found = Ask.objects.filter(episode=episode, pk=thread).first() if is_id(thread) else None
     if found is None:
         raise Invalid(f"thread: {thread[:100]} is no earlier ask of this episode.")
     return found
-
-
-def toward(ask: Ask) -> str:
-    """Return the log's verb for the ask's current tier. The human budget counts `to_people`."""
-    return "to_people" if ask.tier in availability.BEFORE_PEOPLE and ask.tiers else f"to_{ask.tier}"
 
 
 def _again(ask: Ask, known: Advice) -> Advice:
@@ -335,11 +276,3 @@ def _again(ask: Ask, known: Advice) -> Advice:
     )
     attaching.copy_files(known, advice)
     return advice
-
-
-def tell_or_wake(ask: Ask, is_listened: bool = True) -> None:
-    events.tell(ask)
-    if is_listened and ask.tier in availability.BEFORE_PEOPLE:
-        deliveries.queue_for(notifications.AskSubject(ask))
-    if ask.tier == Tier.LLM:
-        events.call_models()

@@ -28,11 +28,11 @@ from experts.errors import (
     NotForYou,
     TooLate,
 )
-from experts.find import availability
-from experts.models import MODEL, Ask, AskStatus, Assignment, Decline, Presence, Tier
+from experts.models import BEFORE_PEOPLE, MODEL, Ask, AskStatus, Assignment, Decline, Presence, Tier
 from experts.record import closing, desk
-from experts.record.opening import tell_or_wake, toward
+from experts.record.announcing import tell_or_wake, toward
 from experts.rules.routing import lease_end, next_tier
+from experts.who import advisers, policies
 from notices import deliveries
 from people.access import Actor, is_id, may_advise, may_set_desk, visible_or_404
 from people.errors import Invalid, NotFound
@@ -113,15 +113,15 @@ def _refuse_unfit(actor: Actor, ask: Ask, now: datetime) -> None:
     """Raise if the actor declined the ask, lacks a skill or is at capacity, or if only models may claim it."""
     if actor.person is None and actor.token is None:
         return  # models and the system claim only what was assigned to them
-    if ask.is_open and not {*ask.tiers} & {*availability.BEFORE_PEOPLE}:
+    if ask.is_open and not {*ask.tiers} & {*BEFORE_PEOPLE}:
         raise NotForYou("Only models can answer this ask: its arm or its run's budget excludes people.")
     if Decline.objects.filter(ask=ask, author_key=actor.key).exists():
         raise AlreadyDeclined
     if actor.person is not None:
-        rules = availability.desk_of(actor.project)
-        if not availability.fits(actor, ask, rules):
+        rules = policies.desk_of(actor.project)
+        if not advisers.fits(actor, ask, rules):
             raise NotForYou
-        if availability.held_by(actor.key, now) >= rules.capacity:
+        if policies.held_by(actor.key, now) >= rules.capacity:
             raise AtCapacity
 
 
@@ -213,7 +213,7 @@ def decline_unclaimed(actor: Actor, ask_id: str, reason: str = "") -> None:
     closing.log(ask, "declined", actor, reason)
     _end_handover(ask, actor)
     # someone else's claim stays: only an unclaimed ask moves on
-    if ask.tier in availability.BEFORE_PEOPLE and not slot.is_held(timezone.now()):
+    if ask.tier in BEFORE_PEOPLE and not slot.is_held(timezone.now()):
         _after_person(ask)
     else:
         events.tell(ask)
@@ -240,7 +240,7 @@ def _models_left(ask: Ask) -> bool:
 
 
 def _after_person(ask: Ask) -> None:
-    candidates, present = availability.pool(ask, timezone.now())
+    candidates, present = advisers.pool(ask, timezone.now())
     # With no one online it moves on if a tier follows; otherwise it waits, as someone can still come.
     if not candidates or (not present and next_tier(ask.tiers, ask.tier)):
         _move_on(ask, "human_passed", "declined")
@@ -259,7 +259,7 @@ def _move_on(ask: Ask, why: str, at_the_end: str) -> None:
 
 def _set_tier(ask: Ask, tier: str, why: str, actor: Actor | None, named: str = "") -> None:
     ask.tier, ask.tier_reason = tier, why if len(why) <= 40 else why[:39] + "…"  # the history keeps all of it
-    ask.handed_to, ask.handed_to_name = named, availability.name_of(ask.project, named) if named else ""
+    ask.handed_to, ask.handed_to_name = named, advisers.name_of(ask.project, named) if named else ""
     ask.save(update_fields=["tier", "tier_reason", "handed_to", "handed_to_name"])
     closing.log(ask, toward(ask), actor, why)
     tell_or_wake(ask)
@@ -282,16 +282,16 @@ def _refuse_target(ask: Ask, to: str) -> None:
         return _refuse_colleague(ask, to)
     if to not in (Tier.LLM, Tier.PEOPLE, Tier.SENIOR):
         raise Invalid("An ask can be transferred to people, a colleague, the senior expert or the model.")
-    if to == Tier.LLM and not availability.models_may_help(ask):
+    if to == Tier.LLM and not policies.models_may_help(ask):
         raise Invalid("No expert model is available: none is configured, or this arm uses people only.")
     if to == Tier.LLM and not _models_left(ask):
         raise Invalid("The model already declined this ask.")
-    if to == Tier.SENIOR and availability.desk_of(ask.project).senior_id is None:
+    if to == Tier.SENIOR and policies.desk_of(ask.project).senior_id is None:
         raise Invalid("This project has no senior expert. Set one on the Routing page.")
 
 
 def _refuse_colleague(ask: Ask, key: str) -> None:
-    found = {one.key: one for one in availability.members_of(ask.project, timezone.now())}
+    found = {one.key: one for one in advisers.members_of(ask.project, timezone.now())}
     if key not in found:
         raise Invalid("This person can't answer asks in this project.")
     if lacks := found[key].lacks(ask.skills):

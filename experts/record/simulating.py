@@ -20,10 +20,11 @@ def is_simulated(episode: Episode) -> bool:
     return isinstance(episode.policy, dict) and episode.policy.get("experts") == REGISTRY
 
 
-def place(ask: Ask) -> None:
-    """Set the ask's group and plan: no one waits for it, and no budget of people pays for it."""
+def place(ask: Ask) -> str:
+    """Set the ask's group and plan: no one waits for it, and no budget of people pays for it. It never falls back."""
     ask.group, ask.tiers, ask.tier, ask.tier_reason = ask.pk, [], Tier.CACHE, REGISTRY
     ask.chance, ask.expected_wait_s = 0.0, 0.0
+    return ""
 
 
 def answer(ask: Ask, blocker: Blocker | None) -> Advice:

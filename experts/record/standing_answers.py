@@ -20,11 +20,11 @@ from awmclient.schema import StandingAnswerBody
 from awmclient.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES
 from episodes.find.selection import run_named
 from episodes.models import ExpertMode
-from experts.find.authority import authors_of, could_answer
-from experts.find.availability import desk_of
 from experts.models import Advice, Ask, AskStatus, Desk, Privilege, StandingAnswer
 from experts.record import closing
 from experts.rules.risk import is_high
+from experts.who.authority import authors_of, could_answer
+from experts.who.policies import desk_of
 from people.access import Actor, may_advise, visible_or_404
 from people.errors import Invalid
 from people.record.audit import record

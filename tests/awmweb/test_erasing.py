@@ -35,8 +35,8 @@ from awmweb.erasing.persons import erase_person, without_words
 from awmweb.erasing.written import KEYED
 from episodes.models import BranchArm, Episode, Fork, Knowledge, Step, WheelOrder
 from episodes.record import branching, indexing, recording
-from experts.find.availability import known_answer
 from experts.models import Advice, Draft, QuickReply
+from experts.who.cached import known_answer
 from exports.jobs import requesting, working
 from exports.models import Export
 from exports.recipe import Recipe

@@ -60,7 +60,7 @@ EVERY = {
     "episodes.stored.settled": "verdicts that are owed",
     "episodes.stored.trees": "the roots of branches",
     "episodes.visible.trajectory": "one episode",
-    "experts.find.availability": "one episode",
+    "experts.who.policies": "one episode",
     "experts.find.reading": "one episode",
     "experts.llm": "one episode",
     "experts.record.tagging": "one episode",

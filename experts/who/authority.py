@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from experts.find.availability import BEFORE_PEOPLE, fits
-from experts.models import Ask, Desk, StandingAnswer
+from experts.models import BEFORE_PEOPLE, Ask, Desk, StandingAnswer
+from experts.who.advisers import fits
 from people.access import Actor, bearer, holds, may_advise, person
 from people.models import ApiToken, Membership
 

@@ -14,10 +14,10 @@ from typing import Any
 from django.db.models import F, FloatField, Func
 
 from episodes.models import RUN_HERE
-from experts.find import availability
-from experts.models import Ask, AskQuerySet, AskStatus, Decline
+from experts.models import BEFORE_PEOPLE, Ask, AskQuerySet, AskStatus, Decline
 from experts.rules.routing import in_turn
 from experts.rules.sources import source_of
+from experts.who import advisers, arriving, online, policies
 from people.access import Actor, holds, may_advise, scoped
 from people.slots import SlotState
 
@@ -97,12 +97,12 @@ class Spot:
 
     @property
     def for_people(self) -> bool:
-        return self.tier in availability.BEFORE_PEOPLE
+        return self.tier in BEFORE_PEOPLE
 
     def held(self, now: datetime) -> bool:
         return self.state == SlotState.CLAIMED and self.lease_until is not None and self.lease_until > now
 
-    def place_for(self, actor: Actor, me: availability.Member | None, passed: set[str], now: datetime) -> str:
+    def place_for(self, actor: Actor, me: advisers.Member | None, passed: set[str], now: datetime) -> str:
         held = self.held(now)
         if held and actor.owns(self.holder):
             return MINE
@@ -129,21 +129,19 @@ def spots(actor: Actor, now: datetime, *, turns: bool = False) -> list[Spot]:
 
     In the recommended order if requested; otherwise, and for the rest, by deadline.
     """
-    me = availability.member_of(actor, availability.desk_of(actor.project)) if holds(actor, may_advise) else None
+    me = advisers.member_of(actor, policies.desk_of(actor.project)) if holds(actor, may_advise) else None
     asks = open_of(actor, now)
     passed = set(Decline.objects.filter(author_key=actor.key, ask__in=asks).values_list("ask", flat=True))
     # in Python: the list is read whole in any case, and has up to a thousand rows
     found = sorted((_spot(row) for row in asks.values_list(*COLUMNS)), key=lambda one: (one.deadline_at, one.pk))
-    online = set(availability.here(actor.project, now).values_list("actor_key", flat=True))
+    present = set(online.here(actor.project, now).values_list("actor_key", flat=True))
     for one in found:
         one.place = one.place_for(actor, me, passed, now)
-        one.for_other = one.handed_to in online - {actor.key}
+        one.for_other = one.handed_to in present - {actor.key}
     for_people = [one for one in found if one.for_people]
     others = [one for one in found if not one.for_people]
     if turns:
-        for_people = in_turn(
-            for_people, now, availability.served(actor.project), availability.usual_time(actor.project)
-        )
+        for_people = in_turn(for_people, now, online.served(actor.project), arriving.usual_time(actor.project))
     return [*for_people, *others]
 
 
@@ -160,7 +158,7 @@ def spot_of(actor: Actor, pk: str, now: datetime) -> Spot | None:
     if row is None:
         return None
     found = _spot(row)
-    me = availability.member_of(actor, availability.desk_of(actor.project)) if holds(actor, may_advise) else None
+    me = advisers.member_of(actor, policies.desk_of(actor.project)) if holds(actor, may_advise) else None
     declined = {pk} if Decline.objects.filter(author_key=actor.key, ask=pk).exists() else set[str]()
     found.place = found.place_for(actor, me, declined, now)
     return found

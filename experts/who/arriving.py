@@ -1,22 +1,24 @@
 """Reads: the desk as a new ask finds it, in one statement under the locks of its episode and of asks like it.
 
 Owns the numbers that decide where an ask goes; the rules are in `rules/routing.py`. In words, because every ask needs
-it: the ORM takes longer to write these reads than the database to answer them. Called by `queue.py` and `llm.py`.
+it: the ORM takes longer to write these reads than the database to answer them. Called by `record/opening.py` and
+`placing.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from statistics import median
 from typing import Any
 
 from django.db import connection
 
 from episodes.models import Episode
 from experts.models import Ask, Privilege
-from experts.rules.routing import PRESENT_FOR
+from experts.rules.routing import PRESENT_FOR, USUAL_S
 from notices.models import LISTENED
 from people.models import Project
 
@@ -56,7 +58,7 @@ SELECT (
        AND ask.id <> %(ask)s
   ) AS ahead
 ), (
-  -- as `availability.here`
+  -- as `online.here`
   SELECT json_agg(json_build_array(actor_key, skills)) FROM experts_presence
    WHERE project_id = %(project)s AND seen_at > %(recent)s AND (NOT away OR away_until <= %(now)s)
 ), (
@@ -93,7 +95,8 @@ class FoundDesk:
     runs: int
     present: dict[str, list[str]]
     """The skills of everyone who is online, by key."""
-    times: list[float]
+    usual_s: float
+    """The median seconds from claim to answer."""
     is_listened: bool
     """Whether anyone has a channel that is notified about asks."""
     has_standing: bool
@@ -133,7 +136,9 @@ def arrival(
         keys, alike, ahead, present, times, is_listened, has_standing = cursor.fetchone()
     near = [NearAsk(pk, _text(question), group) for pk, question, group in alike or ()]
     count, of_run, runs = ahead
-    return FoundDesk(keys or {}, near, count, of_run, runs, dict(present or ()), times or [], is_listened, has_standing)
+    return FoundDesk(
+        keys or {}, near, count, of_run, runs, dict(present or ()), _usual(times), is_listened, has_standing
+    )
 
 
 def is_indexed(episode: Episode) -> bool:
@@ -141,10 +146,15 @@ def is_indexed(episode: Episode) -> bool:
     return bool(episode.scenario) and episode.task_idx is not None
 
 
-def times_of(project: Project) -> list[float]:
+def usual_time(project: Project) -> float:
+    """Return the median seconds from claim to answer over the last answers of people."""
     with connection.cursor() as cursor:
         cursor.execute(TIMES, {"project": project.pk})
-        return [took for (took,) in cursor.fetchall()]
+        return _usual([took for (took,) in cursor.fetchall()])
+
+
+def _usual(times: Sequence[float] | None) -> float:
+    return median(times) if times else USUAL_S
 
 
 @cache
