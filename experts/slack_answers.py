@@ -15,8 +15,8 @@ from experts.find.reading import asks_of
 from experts.models import Ask, Draft
 from experts.notifications import KIND
 from experts.record import advising, closing, desk, queue
-from notices import slack
 from notices.models import Delivery
+from notices.record import slack
 from people.access import Actor, visible_or_404
 from people.errors import AppError, Invalid
 from people.record import jobs

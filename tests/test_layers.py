@@ -111,7 +111,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "notices": (
         {*GROUND, "events", "subjects"},
         {"address_registry", "failing", "outbound", "quoting", "webpush"},
-        {"allowances", "deliveries", "slack", "subscriptions"},
+        {"record"},
         {"sending", *DOORS},
     ),
     "reviews": (
@@ -172,7 +172,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
 """The floors of each app, lowest first: folders, and the modules beside them."""
 WRITES = {
     "people": {"record"},
-    "notices": {"allowances", "deliveries", "subscriptions", "sending"},
+    "notices": {"record", "sending"},
     "episodes": {"record"},
     "reviews": {"record"},
     "experts": {"record", "llm", "looking", "slack_answers"},

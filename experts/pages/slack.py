@@ -22,8 +22,8 @@ from experts.models import Ask
 from experts.notifications import KIND
 from experts.record import advising, closing, queue
 from experts.rules.decisions import for_people
-from notices import slack
 from notices.models import Delivery
+from notices.record import slack
 from people.access import Actor, visible_or_404
 from people.errors import AppError, BadJson, Invalid, NotFound, Unauthenticated
 from people.text.json_text import parse_json

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from experts import events, notifications
 from experts.models import BEFORE_PEOPLE, Ask, Tier
-from notices import deliveries
+from notices.record import deliveries
 
 
 def toward(ask: Ask) -> str:

@@ -33,7 +33,7 @@ from experts.record import closing, desk
 from experts.record.announcing import tell_or_wake, toward
 from experts.rules.routing import lease_end, next_tier
 from experts.who import advisers, policies
-from notices import deliveries
+from notices.record import deliveries
 from people.access import Actor, is_id, may_advise, may_set_desk, visible_or_404
 from people.errors import Invalid, NotFound
 from people.record import leasing

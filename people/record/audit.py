@@ -35,8 +35,8 @@ UNRECORDED = {
     "Drafts, quick replies and one's own settings: they give no one a right": """
         experts.record.desk.drop_reply experts.record.desk.keep_refused experts.record.desk.keep_reply
         experts.record.desk.save_draft experts.record.desk.seen experts.record.desk.want_draft
-        notices.subscriptions.set_quiet_hours notices.subscriptions.set_rules notices.subscriptions.test
-        reviews.record.mentions.see""",
+        notices.record.subscriptions.set_quiet_hours notices.record.subscriptions.set_rules
+        notices.record.subscriptions.test reviews.record.mentions.see""",
     "A part of a sign-in, which has a line once it is complete": """
         people.record.factors.check_code people.record.factors.check_passkey people.record.following.keep_ticket
         people.record.members.create_account people.record.members.redeem_login_link""",

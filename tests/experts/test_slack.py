@@ -18,8 +18,9 @@ from awmclient.chat import EndpointConfig
 from experts import tasks
 from experts.models import Advice, Ask, Assignment
 from experts.record import advising, desk, queue
-from notices import sending, slack, subscriptions
+from notices import sending
 from notices.models import Delivery
+from notices.record import slack, subscriptions
 from people.errors import Invalid
 from people.record import jobs, members
 from tests.awmclient.openai_server import OpenAIServer, answering

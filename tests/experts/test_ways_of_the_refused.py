@@ -16,8 +16,8 @@ from experts.models import Ask
 from experts.notifications import KIND, AskSubject
 from experts.record import standing_answers
 from experts.who import advisers, authority
-from notices import deliveries, slack
 from notices.models import Channel, Delivery, Subscription
+from notices.record import deliveries, slack
 from people.errors import Invalid
 from people.models import AuditEntry, Membership
 from people.record import following, members

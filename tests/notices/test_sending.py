@@ -19,9 +19,10 @@ from awmweb import embedded
 from awmweb.settings import MailServer
 from episodes import events as live
 from experts.record import closing
-from notices import sending, subscriptions, webpush
+from notices import sending, webpush
 from notices.errors import TooManySent
 from notices.models import Delivery, Subscription
+from notices.record import subscriptions
 from people.errors import Invalid
 from tests.notices.receivers import Browser, claims_of, mail_server
 

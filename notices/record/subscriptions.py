@@ -20,9 +20,10 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.utils import timezone
 
-from notices import allowances, deliveries, outbound, slack, subjects
+from notices import outbound, subjects
 from notices.errors import WrongCode
 from notices.models import Channel, Delivery, DeliveryState, QuietHours, Subscription, SubscriptionQuerySet
+from notices.record import allowances, deliveries, slack
 from people.access import Actor, may_annotate
 from people.errors import Forbidden, Invalid, NotFound
 from people.record.audit import record

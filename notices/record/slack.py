@@ -18,9 +18,10 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.signature import SignatureVerifier
 
-from notices import deliveries, subjects
-from notices.deliveries import Parcel, SendResult
+from notices import subjects
 from notices.models import Channel, Delivery, DeliveryState, Subscription
+from notices.record import deliveries
+from notices.record.deliveries import Parcel, SendResult
 from people.access import Actor, person
 from people.models import Membership
 from people.text.plain_text import clean

@@ -60,7 +60,7 @@ def _mailbox(address: str) -> str:
     """Return one digest for all spellings that commonly reach one mailbox: case, dots, and a tag after a plus."""
     local, _, domain = address.rpartition("@")
     name = local.casefold().partition("+")[0].replace(".", "")
-    return salted_hmac("notices.allowances", f"{name}@{punycode(domain).casefold()}").hexdigest()
+    return salted_hmac("notices.record.allowances", f"{name}@{punycode(domain).casefold()}").hexdigest()
 
 
 def _spend(wanted: Mapping[str, tuple[str, Sequence[Limit]]]) -> None:
