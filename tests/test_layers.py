@@ -147,8 +147,8 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         GROUND,
         {"readers"},
         {"spooling", "confining"},
-        {"importing", "trace_process"},
-        {"collecting"},
+        {"trace_process"},
+        {"record"},
         {"otlp_http", *DOORS},
     ),
     "episodes": (
@@ -179,7 +179,7 @@ WRITES = {
     "runs": {"launch", "play"},
     "curriculum": {"steering", "taking", "training"},
     "exports": {"jobs"},
-    "imports": {"collecting", "importing"},
+    "imports": {"record"},
 }
 """The rooms of each app that change rows. Rooms on a floor below the lowest of them are reads."""
 

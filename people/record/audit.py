@@ -21,7 +21,8 @@ UNRECORDED = {
         episodes.record.recording.park_now episodes.record.recording.start_episode
         episodes.record.steering.hand_back episodes.record.steering.order episodes.record.steering.renew
         episodes.record.steering.take episodes.record.steering.undo episodes.record.whole.record_whole
-        runs.play.person.say experts.record.opening.open_ask experts.record.pausing.pause imports.collecting.take""",
+        runs.play.person.say experts.record.opening.open_ask experts.record.pausing.pause
+        imports.record.collecting.take""",
     "The run's page says who created it, and lists its training steps": """
         episodes.record.recording.start_run curriculum.training.report""",
     "The review and the episode show each with name and time; a change leaves the earlier one": """

@@ -67,7 +67,7 @@ EVERY = {
     "exports.explain.errata": "the tasks of episodes that a caller names",
     "exports.explain.explaining": "one episode, to say why it is left out",
     "exports.select.reading": "episodes of a snapshot",
-    "imports.collecting": "one episode",
+    "imports.record.collecting": "one episode",
     "reviews.pages.comments": "one episode",
     "reviews.record.annotating": "one episode",
     "reviews.record.assigning": "one episode",
