@@ -131,7 +131,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "curriculum": (
         GROUND,
         {"rules", "counting", "next_tasks", "snapshots", "show"},
-        {"taking", "steering", "training"},
+        {"record"},
         DOORS,
     ),
     "exports": (
@@ -177,7 +177,7 @@ WRITES = {
     "reviews": {"record"},
     "experts": {"record", "llm", "looking", "slack_answers"},
     "runs": {"launch", "play"},
-    "curriculum": {"steering", "taking", "training"},
+    "curriculum": {"record"},
     "exports": {"jobs"},
     "imports": {"record"},
 }

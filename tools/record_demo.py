@@ -68,7 +68,7 @@ def _train(owner: Actor, experts: list[Actor], lots: random.Random) -> Run:
     """Train: each step runs scripts that complete a task or fail it, more and more that complete it."""
     from awmclient.schema import EpisodeStart, RunStart, TrainingStepReport
     from awmweb.demo import rows
-    from curriculum import training
+    from curriculum.record import training
     from episodes.models import Episode, EpisodeState, Origin
     from episodes.record import recording
     from episodes.stored import settled

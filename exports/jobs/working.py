@@ -12,7 +12,8 @@ from botocore.exceptions import BotoCoreError
 from django.conf import settings
 from django.utils import timezone
 
-from curriculum import snapshots, taking
+from curriculum import snapshots
+from curriculum.record import taking
 from exports.build import datasets, storing
 from exports.errors import StoreUnavailable
 from exports.jobs import removing, requesting

@@ -24,7 +24,7 @@ UNRECORDED = {
         runs.play.person.say experts.record.opening.open_ask experts.record.pausing.pause
         imports.record.collecting.take""",
     "The run's page says who created it, and lists its training steps": """
-        episodes.record.recording.start_run curriculum.training.report""",
+        episodes.record.recording.start_run curriculum.record.training.report""",
     "The review and the episode show each with name and time; a change leaves the earlier one": """
         experts.record.tagging.keep_unsent experts.record.tagging.tag reviews.record.annotating.annotate
         reviews.record.annotating.annotate_all reviews.record.annotating.reword reviews.record.annotating.undo

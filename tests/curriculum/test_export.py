@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from curriculum import taking
+from curriculum.record import taking
 from exports.build import datasets
 from exports.errors import BadRecipe
 from exports.explain.preview import preview

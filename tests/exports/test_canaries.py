@@ -15,7 +15,7 @@ from django.test import Client
 from awmclient import schema
 from awmclient.schema import AnswerBody, AskOpen, EpisodeStart, Finish, Outcome, RunStart, StepBatch, TrainingStepReport
 from awmclient.typed import TYPED_FIELDS, Option, ProposedCall
-from curriculum import taking, training
+from curriculum.record import taking, training
 from episodes.models import Episode, Run
 from episodes.record import pinning, recording
 from experts.record import advising, attaching, opening, queue

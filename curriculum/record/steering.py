@@ -6,8 +6,9 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from curriculum import snapshots, taking
+from curriculum import snapshots
 from curriculum.models import Decision, TrainingStep
+from curriculum.record import taking
 from curriculum.rules.ratio import Phase
 from episodes import events
 from episodes.models import Run

@@ -10,9 +10,10 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from awmclient.schema import Ratio, TrainingStepPage, TrainingStepReport, TrainingStepView
-from curriculum import counting, next_tasks, taking
+from curriculum import counting, next_tasks
 from curriculum.errors import StepReported
 from curriculum.models import TrainingStep
+from curriculum.record import taking
 from curriculum.rules import ratio
 from curriculum.rules.plan import CurriculumPlan
 from episodes import events
