@@ -10,7 +10,7 @@ import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -170,18 +170,9 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     ),
 }
 """The floors of each app, lowest first: folders, and the modules beside them."""
-WRITES = {
-    "people": {"record"},
-    "notices": {"record", "sending"},
-    "episodes": {"record"},
-    "reviews": {"record"},
-    "experts": {"record", "llm", "looking", "slack_answers"},
-    "runs": {"launch", "play"},
-    "curriculum": {"record"},
-    "exports": {"jobs"},
-    "imports": {"record"},
-}
-"""The rooms of each app that change rows. Rooms on a floor below the lowest of them are reads."""
+WRITING = {"record", "launch", "play", "jobs"}
+"""What a room that changes rows is called: `record`; in runs what launches and plays them, in exports their jobs. The
+floors above the lowest of an app's write, too; those below are reads."""
 
 CLIENT_FLOORS = (
     {"fields", "typed", "schema", "metrics", "interrupts"},
@@ -351,18 +342,24 @@ def reads_that_write(tree: Tree) -> list[str]:
     return [str(one) for one in tree.ours() if _is_read(one.module) and _is_write(one.target)]
 
 
+def is_write_room(module: str) -> bool:
+    app, _, rest = module.partition(".")
+    return app in APPS and rest.split(".")[0] in WRITING
+
+
 def _is_write(module: str) -> bool:
-    app = module.split(".")[0]
-    return app in WRITES and _floor(module, (WRITES[app],), strict=False) is not None
+    return _is_above(module, lambda floor, lowest: floor >= lowest)
 
 
 def _is_read(module: str) -> bool:
+    return _is_above(module, lambda floor, lowest: 0 < floor < lowest)
+
+
+def _is_above(module: str, holds: Callable[[int, int], bool]) -> bool:
+    """Return what holds of a module's floor and the lowest floor of its app that writes."""
     app = module.split(".")[0]
-    if app not in WRITES or "." not in module:
-        return False
-    lowest = next(number for number, rooms in enumerate(ROOMS[app]) if rooms & WRITES[app])
-    floor = _floor(module, ROOMS[app])
-    return floor is not None and 0 < floor < lowest
+    floor = _floor(module, ROOMS[app], strict=False) if app in APPS else None
+    return floor is not None and holds(floor, next(n for n, rooms in enumerate(ROOMS[app]) if rooms & WRITING))
 
 
 OUTCOMES = {
@@ -602,10 +599,15 @@ def test_no_read_imports_a_write_of_any_app(tree: Tree) -> None:
 def test_read_that_imports_a_write_of_another_app_is_found(tmp_path: Path) -> None:
     files = {
         "reviews/record/court.py": "",
+        "reviews/pages/court.py": "",
         "runs/show/comparison.py": "from reviews.record import court\n",
+        "runs/show/rows.py": "from reviews.pages import court\n",
         "runs/launch/planning.py": "from reviews.record import court\n",
     }
-    assert reads_that_write(house(tmp_path, files)) == ["runs.show.comparison:1 imports reviews.record.court"]
+    assert reads_that_write(house(tmp_path, files)) == [
+        "runs.show.comparison:1 imports reviews.record.court",
+        "runs.show.rows:1 imports reviews.pages.court",
+    ]
 
 
 def test_inside_the_client_the_record_format_is_the_ground(tree: Tree) -> None:

@@ -14,8 +14,7 @@ UNRECORDED = {
         experts.record.links.answer experts.record.links.withdraw experts.record.closing.consume
         experts.record.queue.claim experts.record.queue.decline experts.record.queue.decline_unclaimed
         experts.record.queue.escalate experts.record.queue.release experts.record.queue.renew
-        experts.record.queue.set_priority experts.record.queue.transfer experts.slack_answers.send
-        experts.slack_answers.send_anyway""",
+        experts.record.queue.set_priority experts.record.queue.transfer""",
     "The episode's page lists each step and event with name and time": """
         episodes.record.recording.append_steps episodes.record.recording.finish episodes.record.recording.heartbeat
         episodes.record.recording.park_now episodes.record.recording.start_episode
@@ -35,9 +34,9 @@ UNRECORDED = {
         reviews.record.deciding.explain""",
     "Drafts, quick replies and one's own settings: they give no one a right": """
         experts.record.desk.drop_reply experts.record.desk.keep_refused experts.record.desk.keep_reply
-        experts.record.desk.save_draft experts.record.desk.seen experts.record.desk.want_draft
-        notices.record.subscriptions.set_quiet_hours notices.record.subscriptions.set_rules
-        notices.record.subscriptions.test reviews.record.mentions.see""",
+        experts.record.desk.keep_text experts.record.desk.save_draft experts.record.desk.seen
+        experts.record.desk.want_draft notices.record.subscriptions.set_quiet_hours
+        notices.record.subscriptions.set_rules notices.record.subscriptions.test reviews.record.mentions.see""",
     "A part of a sign-in, which has a line once it is complete": """
         people.record.factors.check_code people.record.factors.check_passkey people.record.following.keep_ticket
         people.record.members.create_account people.record.members.redeem_login_link""",
