@@ -138,7 +138,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         GROUND,
         {"recipe", "record", "rules", "formats", "writers"},
         {"select"},
-        {"build"},
+        {"assembly"},
         {"explain"},
         {"jobs"},
         DOORS,
@@ -212,8 +212,8 @@ LATE = {
     ("people.management.commands.resetfactor", "Command.handle"),
     ("awmenv.server.sandbox.confine", "_open_socket"),  # a probe's own need; the process it is forked from stays small
     ("runs.statistics.gating", "_regression"),  # scikit-learn, an extra, for the command that fits a gate
-    ("exports.build.parts", "Parts._table"),  # pyarrow and numpy: forty megabytes, for processes that write Parquet
-    ("exports.build.datasets", "_join"),
+    ("exports.assembly.parts", "Parts._table"),  # pyarrow and numpy: forty megabytes, for processes that write Parquet
+    ("exports.assembly.datasets", "_join"),
     ("exports.rules.redaction", "_library_rules"),  # twenty megabytes, for processes that redact
     ("exports.select.ground", "load"),  # tokenizers and jinja2, for the few recipes that name a tokenizer
     (

@@ -24,7 +24,7 @@ from awmweb.retention import emptying, reasons
 from awmweb.retention.rules import Kind, rules_of
 from episodes.models import Episode, Origin
 from experts.models import Ask
-from exports.build import storing
+from exports.assembly import storing
 from exports.jobs import removing, requesting, turns
 from exports.models import PUSHING, Export, ExportState, Push
 from people.access import Actor, scoped, system

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from curriculum import snapshots
 from curriculum.record import taking
-from exports.build import datasets, storing
+from exports.assembly import datasets, storing
 from exports.errors import StoreUnavailable
 from exports.jobs import removing, requesting
 from exports.models import Export

@@ -19,8 +19,8 @@ from curriculum.record import taking, training
 from episodes.models import Episode, Run
 from episodes.record import pinning, recording
 from experts.record import advising, attaching, opening, queue
-from exports.build import datasets
-from exports.build.building import Walk
+from exports.assembly import datasets
+from exports.assembly.building import Walk
 from exports.formats import FORMATS
 from exports.recipe import KINDS, Recipe
 from exports.rules import tokenizing

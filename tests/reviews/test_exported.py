@@ -11,7 +11,7 @@ from episodes.models import Episode, Privilege
 from episodes.record import recording
 from experts.record import advising, opening, queue
 from experts.record import tagging as questions
-from exports.build import datasets
+from exports.assembly import datasets
 from exports.recipe import Recipe
 from people import access
 from people.access import system

@@ -16,7 +16,7 @@ from awmenv.attesting import sha256_of
 from curriculum.record import training
 from episodes.models import Episode, Erratum, OutcomeHold, RejudgedEpisode, Step, VerifierOutcome, VerifierVersion
 from episodes.record import recording, rejudging
-from exports.build import datasets, storing
+from exports.assembly import datasets, storing
 from exports.explain import errata, explaining
 from exports.jobs import pushing
 from exports.models import Export

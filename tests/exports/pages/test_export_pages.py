@@ -19,7 +19,7 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch, 
 from episodes.models import Episode
 from episodes.record import recording
 from experts.record import advising, opening, queue
-from exports.build import datasets, parts, storing
+from exports.assembly import datasets, parts, storing
 from exports.errors import BadRecipe
 from exports.explain import preview as previewing
 from exports.formats import FORMATS

@@ -6,7 +6,7 @@ import pytest
 
 from awmenv.health import Form, Health
 from episodes.models import Episode, VerifierOutcome
-from exports.build import datasets
+from exports.assembly import datasets
 from exports.recipe import Recipe
 from runs.models import Probe
 from runs.taskset import probes

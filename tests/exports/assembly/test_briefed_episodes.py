@@ -7,7 +7,7 @@ import json
 import pytest
 
 from awmclient.conversation import BRIEFED
-from exports.build.building import Walk
+from exports.assembly.building import Walk
 from exports.formats import FORMATS
 from exports.rules.quotations import VerifierWords
 from tests.exports.records import COMPLETE, FAILED, STEPS, ground, record, walk

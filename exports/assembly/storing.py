@@ -18,7 +18,7 @@ from django.conf import settings
 from django.core.files import File
 from django.core.files.storage import Storage, storages
 
-from exports.build.datasets import MANIFEST
+from exports.assembly.datasets import MANIFEST
 from exports.errors import StoreUnavailable
 
 BLOCK = 256 * 1024

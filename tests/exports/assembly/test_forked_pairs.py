@@ -11,7 +11,7 @@ from django.utils import timezone
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch, ToolSpec
 from episodes.models import Episode, Fork, Step, VerifierOutcome
 from episodes.record import recording
-from exports.build import datasets
+from exports.assembly import datasets
 from exports.recipe import Recipe
 from exports.select.selecting import SnapshotEntry, entries_of, matching
 from runs.show import forks, lanes

@@ -7,7 +7,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from awmweb.settings import exports_storage
-from exports.build import storing
+from exports.assembly import storing
 from exports.jobs import requesting, working
 from exports.models import ExportState
 from exports.recipe import Recipe

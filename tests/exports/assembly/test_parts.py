@@ -8,7 +8,7 @@ import os
 import pytest
 from django.db import connection
 
-from exports.build import datasets, parts
+from exports.assembly import datasets, parts
 from exports.recipe import Recipe
 from tests.exports.pages.test_export_pages import episode
 

@@ -21,8 +21,8 @@ from typing import Any
 import orjson
 
 from awmclient.schema import SCHEMA_VERSION
-from exports.build import card
-from exports.build.parts import (
+from exports.assembly import card
+from exports.assembly.parts import (
     PART_STEPS,
     Parts,
     Progress,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import orjson
 from django.db import connections
 
-from exports.build.building import BuildCounts, Walk
+from exports.assembly.building import BuildCounts, Walk
 from exports.formats import ExportFormat
 from exports.formats.columns import provenance
 from exports.recipe import Recipe

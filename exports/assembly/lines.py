@@ -6,8 +6,8 @@ from collections.abc import Container
 
 import orjson
 
-from exports.build import storing
-from exports.build.datasets import INDEX
+from exports.assembly import storing
+from exports.assembly.datasets import INDEX
 
 SIDES = ("episode", "rejected")
 """Fields of a line of the index that name an episode."""
