@@ -137,7 +137,7 @@ def test_reused_answer_stores_its_source_and_similarity(answered, asked, ada, ed
     sent = html(send(client, ask, "Into 4127, and reopen it first.", began))
     said = Advice.objects.get(ask=ask)
     assert said.taken_from_id == before.accepted_id and 0.8 < said.taken_kept < 1 and said.drafted_by == ""
-    assert "Reused edo&#x27;s answer, given just now" in sent and "% kept)" in sent
+    assert "Reused edo&#x27;s answer, given " in sent and "% kept)" in sent
     told = records.metrics_of(ada, records.Look(time="all"), timezone.now()).desk.taken
     assert (told.part, told.of) == (1, 2)
     assert "Reused an answer" in html(as_person(ada).get("/desk/metrics/?time=all"))
