@@ -21,12 +21,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from awmclient.schema import EpisodeStart, RunStart
-from episodes.errors import KeyConflict
 from episodes.models import Episode, EpisodeState, ExpertMode, Run, Split, SplitTask
 from episodes.record import queueing, recording
 from episodes.stored.packs import blockers_of, packs, scenario_digest
 from people.access import Actor, may_launch, visible_or_404
-from people.errors import Invalid
+from people.errors import Invalid, KeyConflict
 from people.record.audit import record
 from runs.errors import BadPlan, NoExpertModel, UnknownTask, WrongState
 from runs.launch import briefings, foreign_tasks, launching
