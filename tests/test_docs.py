@@ -251,6 +251,25 @@ def test_every_decision_is_in_the_index_once() -> None:
     assert [name for number, name in lines if int(number) != int(name[:4])] == []
 
 
+STATE = re.compile(r"\*(?:In force|(In force, changed|Superseded) by \[(\d+)\]\((\d{4})-[\w.-]+\.md\))\.\*")
+
+
+def test_every_decision_has_its_state() -> None:
+    """A later decision that supersedes or changes one names it, and the index says which are not in force."""
+    index = (DECISIONS / "README.md").read_text(encoding="utf-8")
+    for path in sorted(DECISIONS.glob("[0-9]*.md")):
+        state = STATE.fullmatch(path.read_text(encoding="utf-8").split("\n")[2])
+        assert state is not None, f"{path.name}: its second line is no state"
+        (line,) = (line for line in index.splitlines() if f"]({path.name})" in line)
+        assert ("Superseded by" in line) == (state[1] == "Superseded"), path.name
+        if state[1]:
+            (later,) = DECISIONS.glob(f"{state[3]}-*.md")
+            assert int(state[2]) == int(state[3]) > int(path.name[:4]), path.name
+            assert f"({path.name})" in later.read_text(encoding="utf-8"), (path.name, later.name)
+        if state[1] == "Superseded":
+            assert line.endswith(f" Superseded by {state[2]}."), path.name
+
+
 def promises() -> list[tuple[str, str, str]]:
     """The rows of the table of promises: what is promised, what enforces it, which tests prove it."""
     text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
