@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TypeGuard
 
@@ -22,6 +23,7 @@ from experts.rules.routing import LEASE_S as ASK_LEASE_S
 from exports.build import datasets
 from exports.formats import FORMATS
 from reviews.models import LEASE_S
+from tests.parsed import nodes
 from tests.test_layers import Tree
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -283,6 +285,38 @@ def test_promise_names_code_and_tests_that_exist(promise: str, enforced: str, pr
     assert promise and files and all((ROOT / file).is_file() for file in files), files
     for file, test in re.findall(r"`([\w/.]+\.py)::(test_\w+)`", proofs):
         assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{test}"
+
+
+@cache
+def names_of(path: Path) -> set[str]:
+    """The names that a module defines, in classes too."""
+    found = set()
+    for node in nodes(path.read_text(encoding="utf-8")):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
+
+
+def test_names_on_the_page_of_security_exist() -> None:
+    """In the table after their file, in sentences behind the last part of their module, or alone."""
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    named = [
+        ([ROOT / file], name.rpartition(".")[2])
+        for file, after in re.findall(r"`([\w/]+\.py)`: ((?:`[^`]+`(?:, | and )?)+)", text)
+        for name in re.findall(r"`([^`]+)`", after)
+    ]
+    modules = sources(*APPS, "awmenv", "awmclient")
+    for dotted in set(re.findall(r"`([a-z_]+(?:\.\w+)+)`", text)):
+        *path, name = dotted.split(".")
+        homes = [one for one in modules if one.with_suffix("").parts[-len(path) :] == tuple(path)]
+        if homes and name not in ("py", "lock"):
+            named.append((homes, name))
+    alone = set(re.findall(r"`([a-z0-9]+(?:_[a-z0-9]+)+)`", text))
+    named += [(modules, name) for name in sorted(alone)]
+    assert len(named) > 20
+    assert [name for homes, name in named if not any(name in names_of(home) for home in homes)] == []
 
 
 def test_table_of_promises_has_a_proof_in_every_row() -> None:
