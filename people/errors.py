@@ -64,7 +64,7 @@ class WrongScope(AppError):
 
 
 class KeyConflict(AppError):
-    """This key was already used with a different body."""
+    """This key was already used with a different request body."""
 
     code = "key_conflict"
     status = 409

@@ -54,6 +54,12 @@ REFUSALS = dict.fromkeys((400, 401, 403, 404, 408, 409, 413, 422, 429, 503), Err
 """Error responses that every call can return."""
 AGAIN = (429, 503)
 SLOW = 408
+CSRF, HTTP = "csrf", "http"
+OF_FRAMEWORK = {
+    CSRF: (403, "The session's CSRF token is missing or wrong."),
+    HTTP: (405, "The framework refused the request, such as a method that the address does not take."),
+}
+"""Codes of refusals by the framework, with a usual status and what they mean."""
 IS_HEAD = "people.is_head"
 """In a request's META if it asks for a page's headers only. Its method is GET."""
 RETRY_AFTER_S = "1"
@@ -264,7 +270,7 @@ def build_api(**options: Any) -> Api:
     def framework(request: HttpRequest, error: HttpError) -> HttpResponse:
         if isinstance(error.__cause__, AppError):  # the parser's own refusal, which the framework wraps
             return refusal(error.__cause__)
-        refused = AppError(str(error), code="csrf" if error.status_code == 403 else "http")
+        refused = AppError(str(error), code=CSRF if error.status_code == 403 else HTTP)
         refused.status = error.status_code
         return refusal(refused)
 
