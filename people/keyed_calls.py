@@ -23,6 +23,7 @@ from people.record.keyed_writes import KEPT, once
 from people.text.json_text import read_object
 
 READS = ("GET", "HEAD")
+FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 BY_NATURE = {
     "DELETE": "what is deleted stays deleted",
     "/episodes/{episode_id}/steps": "each step has its number",
@@ -112,7 +113,10 @@ def keyed(view: Callable[..., Any]) -> Callable[..., Any]:
 def _read_key_alone(request: HttpRequest) -> None:
     """Raise `Invalid` for another field in the body of a call that takes none: one that is ignored would seem to
     count."""
-    fields = read_object(request.body, MAX_BATCH_BYTES) if request.body else {}
+    if request.content_type in FORMS:  # read by Django, and empty where a program sends a form without fields
+        fields = request.POST.dict()
+    else:
+        fields = read_object(request.body, MAX_BATCH_BYTES) if request.body else {}
     take_key(request, fields)
     if unknown := sorted(fields):
         raise Invalid(f"{unknown[0]}: Extra inputs are not permitted")

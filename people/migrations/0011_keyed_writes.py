@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("people", "0009_suspended_memberships")]
+    dependencies = [("people", "0010_kinds_of_retention_are_registered")]
 
     operations = [
         migrations.CreateModel(
