@@ -54,7 +54,7 @@ from experts.consumers import AskWait, QueueConsumer
 from experts.mcp import server as mcp
 from experts.rules.file_types import MOST_BYTES, TOO_LARGE
 from imports import otlp_http
-from imports.importing import UPLOAD_MAX
+from imports.record.importing import UPLOAD_MAX
 from people import measures
 from people.errors import AWAY, AppError, ForeignHost, NotFound, TooLarge
 from people.http import refuse, sender_of

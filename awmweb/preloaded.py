@@ -55,7 +55,7 @@ import episodes.live.intake
 import episodes.live.wire
 import experts.consumers
 import experts.mcp.server
-import imports.importing
+import imports.record.importing
 from awmweb.celery import app
 
 app.loader.import_default_modules()

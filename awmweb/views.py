@@ -28,9 +28,10 @@ from episodes.pages.one import episode_page
 from episodes.show import durability, wall
 from episodes.show import legend as sheet
 from episodes.visible import visibility
-from experts.find import availability, board
-from experts.find.eligibility import Spot
+from experts.find import board
 from experts.models import Ask
+from experts.who import advisers, online
+from experts.who.eligibility import Spot
 from people import operating
 from people.access import (
     Actor,
@@ -111,8 +112,8 @@ def _here(request: HttpRequest) -> Membership | None:
 
 def _duty(actor: Actor) -> dict[str, Any]:
     """Return the person's key if their role can answer, and whether and until when they are set to Away."""
-    advises = availability.may_be_present(actor.role, None)
-    away = availability.away_of(actor, timezone.now()) if advises else None
+    advises = advisers.may_be_present(actor.role, None)
+    away = online.away_of(actor, timezone.now()) if advises else None
     return {"me": actor.key if advises else "", "away": away is not None, "until": away and away.away_until}
 
 
@@ -132,7 +133,7 @@ def home(request: MemberRequest) -> HttpResponse:
         {
             "asks": rows,
             "headline": (_reviews_headline(waiting), None) if only_reviews else _headline(actor, found, now),
-            "underline": "" if only_reviews else board.underline(availability.outlook(actor.project, now)),
+            "underline": "" if only_reviews else board.underline(online.outlook(actor.project, now)),
             "reviews": waiting,
             "may_review": may_judge,
             "wall": None if request.GET.get("wall") == "0" else wall.live(actor),

@@ -249,8 +249,8 @@ def prepare() -> None:
 
 def claim_until_empty(number: int) -> tuple[int, int]:
     _django()
-    from experts import advising, queue
     from experts.models import Ask, Assignment
+    from experts.record import advising, queue
     from people.access import person
     from people.errors import AppError
     from people.models import Membership

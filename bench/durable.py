@@ -48,7 +48,7 @@ with connection.cursor() as cursor:
 PARK = """
 from awmclient.schema import AskOpen, EpisodeStart, StepBatch
 from episodes.record import recording
-from experts import opening, queue
+from experts.record import opening, queue
 from people.access import system_actor
 
 actor = system_actor("demo")
@@ -67,7 +67,7 @@ from datetime import timedelta
 from django.utils import timezone
 from episodes.record import recording
 from episodes.models import Episode
-from experts import closing
+from experts.record import closing
 
 times = []
 for _ in range(5):
@@ -102,7 +102,7 @@ print("MEASURED", json.dumps({"states": states, "threads": threads, "beat": str(
 """
 ANSWER = """
 import json, time
-from experts import advising, queue
+from experts.record import advising, queue
 from experts.models import Ask
 from people import access
 from people.record import members
@@ -117,7 +117,7 @@ print("MEASURED", json.dumps([began, time.time()]))
 """
 APPROVE = """
 import json, time
-from experts import batch
+from experts.record import batch
 from experts.models import Ask
 from people import access
 from people.record import members

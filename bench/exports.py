@@ -107,7 +107,7 @@ def fill() -> None:
 def build(shape: str, run: str, parquet: str, folder: str) -> None:
     """Make one export in a process of its own and print its cost."""
     _django()
-    from exports.build import datasets
+    from exports.assembly import datasets
     from exports.recipe import Recipe
     from people.access import system_actor
 

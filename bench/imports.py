@@ -145,7 +145,7 @@ def _django() -> None:
 def take(project: str, path: str) -> None:
     """Import one file in a process of its own, as the command does, and print its cost."""
     _django()
-    from imports import importing
+    from imports.record import importing
     from people.access import system_actor
 
     actor = system_actor(project)

@@ -47,11 +47,11 @@ LAUNCH = """
 import json, time
 from django.db import connection
 from people.access import system_actor
-from runs.launch import planning
+from runs.launch import planning, selecting
 from runs.plan.plans import plan_of
 arms = [{"name": f"arm {n}", "expert": "plain" if n else "off"} for n in range(5)]
 plan = {"name": "launched", "arms": arms, "seeds": 1, "policy": "script:oracle", "start": False}
-tasks = len(planning.tasks_of(system_actor("demo"), plan_of(plan)))
+tasks = len(selecting.tasks_of(system_actor("demo"), plan_of(plan)))
 plan["seeds"] = -(-%d // (tasks * len(arms)))
 began, cpu = time.perf_counter(), time.process_time()
 made, _ = planning.launch(system_actor("demo"), plan_of(plan))

@@ -7,9 +7,7 @@
     next_tasks   every task with its weight
     snapshots    reads of snapshots
     show/        training as series, charts and files
-    taking       writes: take a snapshot, draw tasks
-    steering     writes: a person's decisions
-    training     writes: reported training steps
+    record/      every write of the curriculum
     api          the JSON API of training
     pages        the page Curriculum
     urls         addresses of its pages

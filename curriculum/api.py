@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from ninja import P, QueryEx, Router
 
 from awmclient import schema
-from curriculum import taking, training
+from curriculum.record import taking, training
 from people.http import REFUSALS, actor_of
 
 router = Router(tags=["curriculum"])

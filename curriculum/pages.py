@@ -12,9 +12,10 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
 
-from curriculum import next_tasks, snapshots, steering
+from curriculum import next_tasks, snapshots
 from curriculum.errors import NoRun
 from curriculum.models import Decision
+from curriculum.record import steering
 from curriculum.rules.plan import CurriculumPlan
 from curriculum.show import cockpit, generations, series
 from episodes.models import Run

@@ -5,21 +5,11 @@
     events         live hints of the queue
     endings        words for the end of an ask
     rules/         routing, suggested calls, interrupts; pure
+    who/           who gets an ask, and who can claim
     find/          queue, panels, similar answers
     metrics/       metrics of the desk
     notifications  an ask as a notification's subject
-    opening        writes: a new ask, or one again
-    queue          writes: claim, release, escalate, transfer
-    advising       writes: answer, edit, withdraw
-    closing        writes: close, cancel, deliver, consume
-    desk           writes: presence, drafts, routing rules
-    pausing        writes: pauses of agents that others run
-    attaching      writes: files of asks and answers
-    tagging        writes: tags of a question, late texts
-    batch          writes: approve or reject several approvals
-    links          writes: answers through a signed link
-    standing_answers  writes: approvals ahead, and their ends
-    simulating        writes: answers of a task's registry
+    record/        every write of asks and the desk
     llm            the model expert
     looking        the second look of a model
     slack_answers  writes: answers from Slack, after the look

@@ -15,11 +15,11 @@ from awmclient import schema
 from awmclient.interrupts import InterruptsView, RunInterrupts
 from awmclient.metrics import DeskNumbers
 from episodes.find.selection import run_named
-from experts import advising, attaching, closing, desk, opening, pausing, queue, standing_answers
 from experts.find.attached import files_of, visible_files
 from experts.find.reading import active_standing, ask_view, open_asks, page_of_asks
 from experts.metrics import records
 from experts.models import Attachment, StandingAnswer
+from experts.record import advising, attaching, closing, desk, opening, pausing, queue, standing_answers
 from experts.rules.decisions import Misfit
 from experts.rules.file_types import TEXT
 from experts.rules.second_look import Returned

@@ -13,8 +13,9 @@ class ExpertsConfig(AppConfig):
     def ready(self) -> None:
         from episodes.find import columns, sorting
         from episodes.record import recording
-        from experts import advising, closing, endings, looking, notifications, queue
+        from experts import endings, looking, notifications
         from experts.find import failing
+        from experts.record import advising, closing, queue
         from notices import subjects
         from people import operating
         from people.record import members

@@ -24,10 +24,10 @@ from episodes import events
 from episodes.live.consumers import LiveConsumer, actor_for, in_database
 from episodes.live.hub import Listener, hub
 from episodes.record import recording
-from experts import closing
 from experts.events import ask_topic
 from experts.find.reading import ask_view, more_to_take, open_asks
 from experts.models import Ask
+from experts.record import closing
 from notices.events import person_topic
 from people.access import Actor, is_id, may_see_queue
 from people.errors import AppError, Invalid, NotFound

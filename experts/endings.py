@@ -16,7 +16,7 @@ from awmclient.schema import ASKS_BACK
 from episodes.find.sorting import Beside
 from episodes.models import EpisodeState
 from episodes.show.legend import why_no_answer
-from experts.models import MODEL, TOKEN, Advice, Ask, AskStatus, Tier
+from experts.models import BEFORE_PEOPLE, MODEL, TOKEN, Advice, Ask, AskStatus
 from people.access import Actor
 from people.text.in_words import ago, clock, duration
 from people.text.plain_text import clean
@@ -53,7 +53,7 @@ def by_wait(_actor: Actor) -> Beside:
 
 
 def _waits() -> QuerySet[Ask]:
-    return Ask.objects.filter(tier__in=[Tier.PEOPLE, Tier.SENIOR]).order_by()
+    return Ask.objects.filter(tier__in=BEFORE_PEOPLE).order_by()
 
 
 def headline(ask: Ask, reader: Actor | None = None) -> str:

@@ -34,12 +34,13 @@ from episodes.quoting import Secret
 from episodes.stored import repairs
 from episodes.visible import trajectory
 from episodes.visible.lens import MODEL, Lens
-from experts import advising, desk, queue
-from experts.find.availability import desk_of, load_for, policy_of, tokens_are_spent
 from experts.models import Ask, Privilege, Tier
+from experts.record import advising, desk, queue
 from experts.rules.decisions import checked
 from experts.rules.routing import in_time, next_tier
 from experts.rules.suggested_calls import refuse_unfit
+from experts.who.placing import load_for
+from experts.who.policies import desk_of, policy_of, tokens_are_spent
 from people.access import Actor, expert_model
 from people.errors import AppError
 from people.models import Project

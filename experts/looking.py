@@ -19,10 +19,11 @@ from django.utils import timezone
 from awmclient.chat import ChatClient
 from awmclient.errors import EndpointError
 from episodes.visible.lens import MODEL, lens_of
-from experts import advising, closing, desk, llm
-from experts.find.availability import desk_of, models_may_help, tokens_are_spent
+from experts import llm
 from experts.models import Ask, AskEvent
+from experts.record import advising, closing, desk
 from experts.rules.second_look import Returned
+from experts.who.policies import desk_of, models_may_help, tokens_are_spent
 from people.access import Actor, expert_model
 from people.text.plain_text import clean
 

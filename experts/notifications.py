@@ -12,8 +12,9 @@ from datetime import datetime
 
 from experts import endings
 from experts.find.answer_links import answer_path
-from experts.find.availability import desk_of, to_tell
 from experts.models import Ask
+from experts.who.advisers import to_tell
+from experts.who.policies import desk_of
 from notices.subjects import KEEP, Relevance, put_off, skip
 from people.text.prose import without_marks
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from experts import advising, closing, desk, looking, queue
+from experts import looking
 from experts.errors import TooLate
 from experts.find.reading import asks_of
 from experts.models import Ask, Draft
 from experts.notifications import KIND
-from notices import slack
+from experts.record import advising, closing, desk, queue
 from notices.models import Delivery
+from notices.record import slack
 from people.access import Actor, visible_or_404
 from people.errors import AppError, Invalid
 from people.record import jobs

@@ -5,7 +5,8 @@ from __future__ import annotations
 from celery import shared_task
 
 from episodes.record import recording
-from experts import closing, llm, slack_answers
+from experts import llm, slack_answers
+from experts.record import closing
 
 
 @shared_task

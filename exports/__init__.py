@@ -8,7 +8,7 @@
     formats/     one module per format; pure
     writers/     JSON lines, Parquet, Inspect logs
     select/      which episodes, read as records
-    build/       a dataset, part by part
+    assembly/    a dataset, part by part
     explain/     preview, reasons, differences
     jobs/        writes: requests, builds, pushes
     pages/       the page Exports and downloads

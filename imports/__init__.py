@@ -6,8 +6,7 @@
     spooling     rows that wait to be stored
     confining    memory and time of reading
     trace_process  the process in which traces are read
-    importing    writes: claim, read, store
-    collecting   writes: spans, and traces as episodes
+    record/      every write of imports and traces
     pages        the page Imports
     api          the JSON API of imports
     otlp_http    spans of OpenTelemetry's exporters

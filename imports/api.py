@@ -9,8 +9,8 @@ from django.http import HttpRequest
 from ninja import File, Form, Router, Schema, Status
 from ninja.files import UploadedFile
 
-from imports import importing
 from imports.models import Import
+from imports.record import importing
 from people.access import visible_or_404
 from people.http import REFUSALS, actor_of, refuse_unknown
 

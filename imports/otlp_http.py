@@ -19,8 +19,8 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
-from imports import collecting
 from imports.readers import otlp
+from imports.record import collecting
 from people.access import Actor, bearer, may_record
 from people.errors import AppError, NotFound, TooLarge, Unauthenticated
 from people.http import AGAIN, RETRY_AFTER_S, as_refusal, sender_of

@@ -10,10 +10,10 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
-from imports import importing
 from imports.models import Import, ImportState
 from imports.readers import FORMATS
 from imports.readers.found import lost_words
+from imports.record import importing
 from people.access import MemberRequest, holds, may_launch, may_see_imports, member_required
 from people.errors import AppError
 from people.text.plain_text import clean

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from imports import collecting, importing
 from imports.models import Import
+from imports.record import collecting, importing
 from people.record import jobs
 
 READ_S = 1800

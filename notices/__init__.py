@@ -9,10 +9,7 @@
     webpush           Web Push messages and their keys
     failing           channels that fail, for operators
     quoting           a receiver's response as one clean line
-    allowances        writes: limits for unconfirmed addresses
-    subscriptions     writes: channels and quiet hours
-    slack             writes: Slack messages and their changes
-    deliveries        writes: queue, reconsider and end deliveries
+    record/           every write of channels and deliveries
     sending           sends due deliveries by each channel
     pages             the page Notifications
     tasks             Celery: sends deliveries, removes old ones

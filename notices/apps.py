@@ -10,7 +10,8 @@ class NoticesConfig(AppConfig):
     name = "notices"
 
     def ready(self) -> None:
-        from notices import failing, subscriptions
+        from notices import failing
+        from notices.record import subscriptions
         from people import operating
         from people.record import members
 

@@ -16,8 +16,9 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from notices import slack, subjects, subscriptions
+from notices import subjects
 from notices.models import Channel, Delivery, DeliveryState, QuietHours, Subscription
+from notices.record import slack, subscriptions
 from people.access import MemberRequest, may_annotate, may_see_notices, member_required
 from people.errors import AppError, Invalid, NotFound
 from people.http import refusal

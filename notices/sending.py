@@ -22,10 +22,11 @@ from django.core.mail import EmailMessage
 from django.core.mail.backends.smtp import EmailBackend
 from django.utils import timezone
 
-from notices import deliveries, events, outbound, quoting, slack, subjects, webpush
-from notices.deliveries import Parcel, SendResult
+from notices import events, outbound, quoting, subjects, webpush
 from notices.models import Channel
 from notices.quoting import quoted
+from notices.record import deliveries, slack
+from notices.record.deliveries import Parcel, SendResult
 from people.requests import addresses
 
 CONCURRENT = 2

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from notices import allowances, deliveries, sending, slack
+from notices import sending
+from notices.record import allowances, deliveries, slack
 
 
 @shared_task

@@ -10,7 +10,7 @@ import pytest
 from awmclient.chat import EndpointConfig
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes.record import recording
-from experts import opening
+from experts.record import opening
 
 MODEL = "small"
 

@@ -13,6 +13,11 @@ from typing import Any
 import psutil
 import pytest
 
+ABOUT = """# What the tests cost
+
+The last run of `make costs`. What files share counts for the file that began it.
+"""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--costs", type=Path, metavar="FILE", help="write a table of processor seconds by test file")
@@ -52,19 +57,8 @@ class _Table:
 
     def pytest_terminal_summary(self) -> None:
         rows = [f"| {file} | {seconds:,.1f} |" for file, seconds in self.seconds.most_common()]
-        about = [
-            "# What the tests cost",
-            "",
-            "The last run of `make costs`. What files share counts for the file that began it.",
-            "",
-        ]
-        head = [
-            *about,
-            "| file | processor seconds |",
-            "| --- | ---: |",
-            f"| all {len(rows)} | {self.seconds.total():,.0f} |",
-        ]
-        self.file.write_text("\n".join([*head, *rows]) + "\n")
+        total = f"| all {len(rows)} | {self.seconds.total():,.0f} |"
+        self.file.write_text("\n".join([ABOUT, "| file | processor seconds |", "| --- | ---: |", total, *rows]) + "\n")
 
 
 def spent() -> float:

@@ -109,7 +109,7 @@ ONLY_READ = {  # first words of a block that no test can run, and why
     "make strategies": "trains for hours; tests/examples/test_strategies.py walks the same program",
     "AWMWEB_URL=http://127.0.0.1:8000 AWMWEB_TOKEN=<scope agent>": "trains a model of 0.6 billion parameters on a GPU",
     "AWMWEB_ENVIRONMENTS=lab": "needs a server of others; its plan is proven beside it",
-    "AWMWEB_EXPORTS_S3": "needs a bucket at a provider; tests/exports/build/test_store.py has one of its own",
+    "AWMWEB_EXPORTS_S3": "needs a bucket at a provider; tests/exports/assembly/test_store.py has one of its own",
     "AWMWEB_EXPERT_BASE_URL": "needs a model of others; tests/product/test_models.py sets these",
     "$ export AWMWEB_HUB_TOKEN": "needs an account at the Hub; tests/exports/hub_server.py stands in for it",
 }

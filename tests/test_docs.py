@@ -20,7 +20,7 @@ from awmclient.schema import SCHEMA_VERSION
 from awmenv.version import NUMBER
 from experts.metrics import statistics
 from experts.rules.routing import LEASE_S as ASK_LEASE_S
-from exports.build import datasets
+from exports.assembly import datasets
 from exports.formats import FORMATS
 from reviews.models import LEASE_S
 from tests.parsed import nodes

@@ -10,7 +10,7 @@ import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -111,7 +111,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "notices": (
         {*GROUND, "events", "subjects"},
         {"address_registry", "failing", "outbound", "quoting", "webpush"},
-        {"allowances", "deliveries", "slack", "subscriptions"},
+        {"record"},
         {"sending", *DOORS},
     ),
     "reviews": (
@@ -122,22 +122,23 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     ),
     "experts": (
         {*GROUND, "endings", "events"},
-        {"rules", "find", "metrics", "notifications"},
-        {"advising", "attaching", "batch", "closing", "desk", "links"}
-        | {"opening", "pausing", "queue", "simulating", "standing_answers", "tagging"},
+        {"rules", "metrics"},
+        {"who"},
+        {"find", "notifications"},
+        {"record"},
         {"consumers", "llm", "looking", "mcp", "metrics.pages", "slack_answers", *DOORS},
     ),
     "curriculum": (
         GROUND,
         {"rules", "counting", "next_tasks", "snapshots", "show"},
-        {"taking", "steering", "training"},
+        {"record"},
         DOORS,
     ),
     "exports": (
         GROUND,
         {"recipe", "record", "rules", "formats", "writers"},
         {"select"},
-        {"build"},
+        {"assembly"},
         {"explain"},
         {"jobs"},
         DOORS,
@@ -146,8 +147,8 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         GROUND,
         {"readers"},
         {"spooling", "confining"},
-        {"importing", "trace_process"},
-        {"collecting"},
+        {"trace_process"},
+        {"record"},
         {"otlp_http", *DOORS},
     ),
     "episodes": (
@@ -169,29 +170,9 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     ),
 }
 """The floors of each app, lowest first: folders, and the modules beside them."""
-WRITES = {
-    "people": {"record"},
-    "notices": {"allowances", "deliveries", "subscriptions", "sending"},
-    "episodes": {"record"},
-    "reviews": {"record"},
-    "experts": {
-        "advising",
-        "attaching",
-        "closing",
-        "desk",
-        "opening",
-        "pausing",
-        "queue",
-        "simulating",
-        "standing_answers",
-    }
-    | {"llm", "looking", "slack_answers", "tagging"},
-    "runs": {"launch", "play"},
-    "curriculum": {"steering", "taking", "training"},
-    "exports": {"jobs"},
-    "imports": {"collecting", "importing"},
-}
-"""The rooms of each app that change rows. Rooms on a floor below the lowest of them are reads."""
+WRITING = {"record", "launch", "play", "jobs"}
+"""What a room that changes rows is called: `record`; in runs what launches and plays them, in exports their jobs. The
+floors above the lowest of an app's write, too; those below are reads."""
 
 CLIENT_FLOORS = (
     {"fields", "typed", "schema", "metrics", "interrupts"},
@@ -231,8 +212,8 @@ LATE = {
     ("people.management.commands.resetfactor", "Command.handle"),
     ("awmenv.server.sandbox.confine", "_open_socket"),  # a probe's own need; the process it is forked from stays small
     ("runs.statistics.gating", "_regression"),  # scikit-learn, an extra, for the command that fits a gate
-    ("exports.build.parts", "Parts._table"),  # pyarrow and numpy: forty megabytes, for processes that write Parquet
-    ("exports.build.datasets", "_join"),
+    ("exports.assembly.parts", "Parts._table"),  # pyarrow and numpy: forty megabytes, for processes that write Parquet
+    ("exports.assembly.datasets", "_join"),
     ("exports.rules.redaction", "_library_rules"),  # twenty megabytes, for processes that redact
     ("exports.select.ground", "load"),  # tokenizers and jinja2, for the few recipes that name a tokenizer
     (
@@ -361,18 +342,24 @@ def reads_that_write(tree: Tree) -> list[str]:
     return [str(one) for one in tree.ours() if _is_read(one.module) and _is_write(one.target)]
 
 
+def is_write_room(module: str) -> bool:
+    app, _, rest = module.partition(".")
+    return app in APPS and rest.split(".")[0] in WRITING
+
+
 def _is_write(module: str) -> bool:
-    app = module.split(".")[0]
-    return app in WRITES and _floor(module, (WRITES[app],), strict=False) is not None
+    return _is_above(module, lambda floor, lowest: floor >= lowest)
 
 
 def _is_read(module: str) -> bool:
+    return _is_above(module, lambda floor, lowest: 0 < floor < lowest)
+
+
+def _is_above(module: str, holds: Callable[[int, int], bool]) -> bool:
+    """Return what holds of a module's floor and the lowest floor of its app that writes."""
     app = module.split(".")[0]
-    if app not in WRITES or "." not in module:
-        return False
-    lowest = next(number for number, rooms in enumerate(ROOMS[app]) if rooms & WRITES[app])
-    floor = _floor(module, ROOMS[app])
-    return floor is not None and 0 < floor < lowest
+    floor = _floor(module, ROOMS[app], strict=False) if app in APPS else None
+    return floor is not None and holds(floor, next(n for n, rooms in enumerate(ROOMS[app]) if rooms & WRITING))
 
 
 OUTCOMES = {
@@ -612,10 +599,15 @@ def test_no_read_imports_a_write_of_any_app(tree: Tree) -> None:
 def test_read_that_imports_a_write_of_another_app_is_found(tmp_path: Path) -> None:
     files = {
         "reviews/record/court.py": "",
+        "reviews/pages/court.py": "",
         "runs/show/comparison.py": "from reviews.record import court\n",
+        "runs/show/rows.py": "from reviews.pages import court\n",
         "runs/launch/planning.py": "from reviews.record import court\n",
     }
-    assert reads_that_write(house(tmp_path, files)) == ["runs.show.comparison:1 imports reviews.record.court"]
+    assert reads_that_write(house(tmp_path, files)) == [
+        "runs.show.comparison:1 imports reviews.record.court",
+        "runs.show.rows:1 imports reviews.pages.court",
+    ]
 
 
 def test_inside_the_client_the_record_format_is_the_ground(tree: Tree) -> None:
@@ -777,9 +769,9 @@ def test_a_module_of_a_sub_package_may_have_its_own_floor(tmp_path: Path) -> Non
         tmp_path,
         {
             "experts/metrics/records.py": "from experts.metrics import pages\n",
-            "experts/metrics/pages.py": "from experts.metrics import statistics\nfrom experts import queue\n",
+            "experts/metrics/pages.py": "from experts.metrics import statistics\nfrom experts.record import queue\n",
             "experts/metrics/statistics.py": "",
-            "experts/queue.py": "",
+            "experts/record/queue.py": "",
         },
     )
     assert upward_inside(tree, "experts", ROOMS["experts"]) == [

@@ -29,7 +29,7 @@ WAITS = {
     ("exports/jobs/pushing.py", "beating.join"): "the child that pushes",
     ("exports/jobs/working.py", "time.sleep"): "the child that builds",
     ("imports/trace_process.py", "child.wait"): "one thread of the worker, in `settle`",
-    ("exports/build/parts.py", "other.join"): "the child that builds",
+    ("exports/assembly/parts.py", "other.join"): "the child that builds",
     ("people/known_tokens.py", "task.result"): "of a task that is done",
     ("runs/plan/servers.py", "thread.submit(asyncio.run, asked).result"): "`PROBE_S`, for who can launch; then known",
     ("runs/tasks.py", "time.sleep"): "a worker of rollouts at its start, which has no task yet",

@@ -68,7 +68,7 @@ def _train(owner: Actor, experts: list[Actor], lots: random.Random) -> Run:
     """Train: each step runs scripts that complete a task or fail it, more and more that complete it."""
     from awmclient.schema import EpisodeStart, RunStart, TrainingStepReport
     from awmweb.demo import rows
-    from curriculum import training
+    from curriculum.record import training
     from episodes.models import Episode, EpisodeState, Origin
     from episodes.record import recording
     from episodes.stored import settled
@@ -117,8 +117,8 @@ def _answer_until(
     experts: list[Actor], run: Run, lots: random.Random, is_done: Callable[[], bool], hurry: float = 1
 ) -> None:
     """Answer the asks of a run from the pack's notes, each some seconds after its claim."""
-    from experts import advising, queue
     from experts.models import Ask
+    from experts.record import advising, queue
     from runs.launch.benchmarking import note_of
 
     at_work: dict[str, tuple[float, queue.AskClaim, Ask]] = {}

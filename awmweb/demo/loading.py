@@ -9,7 +9,7 @@ from django.db import transaction
 
 from awmweb.demo import rows
 from awmweb.demo.due import LOADED, due
-from curriculum import taking
+from curriculum.record import taking
 from episodes.models import Run
 from exports.jobs import requesting
 from exports.recipe import Recipe

@@ -9,8 +9,8 @@ from typing import Any
 
 from django.db import transaction
 
-from exports.build import storing
-from exports.build.lines import rows_by_episode
+from exports.assembly import storing
+from exports.assembly.lines import rows_by_episode
 from exports.jobs import removing, requesting, turns
 from exports.models import Export, ExportState, Push
 from exports.recipe import Recipe

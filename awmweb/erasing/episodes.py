@@ -22,7 +22,7 @@ from awmweb.erasing.written import WORD
 from episodes.find.held import held_among
 from episodes.models import Episode
 from experts.models import Advice, Ask, ModelCall, StandingAnswer
-from experts.standing_answers import covers
+from experts.record.standing_answers import covers
 from imports.models import Trace
 from notices.models import Delivery
 from people.access import Actor, may_manage_people, scoped, visible_or_404

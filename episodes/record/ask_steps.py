@@ -1,8 +1,8 @@
 """Writes: the effects of an ask on its episode and on its step.
 
 Owns the exceptions to *append*: the advice of an ask step is set when it closes, and replaced while its agent has not
-read it; the asker's files are named while it is open. Leaves questions to `experts.queue` and `experts.closing`, which
-call these inside their own transactions.
+read it; the asker's files are named while it is open. Leaves questions to `experts.record`, whose writes call
+these inside their own transactions.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """What does a person see of the queue?
 
     reading       asks as their asker sees them
-    arriving      the desk as a new ask finds it
-    availability  routing policy, presence, load
     failing       expert models that do not answer
-    eligibility   what a person can claim, and why not
-    authority     whether a standing answer's author could answer
     filters       facets, search and sort of the queue
     board         queue rows, their order, headline
     one_ask       what the page of one ask shows

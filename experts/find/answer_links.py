@@ -12,8 +12,8 @@ from datetime import datetime
 from django.core.signing import BadSignature, Signer
 from django.utils import timezone
 
-from experts.find.availability import desk_of
 from experts.models import Advice, Ask
+from experts.who.policies import desk_of
 from people.access import Actor, holds, may_advise, person
 from people.models import Membership
 

@@ -17,19 +17,6 @@ from episodes.show.decisions import KINDS, Decided, on_timeout_in_words, propose
 from episodes.stored.strip import actions_in
 from episodes.visible import visibility
 from experts.endings import waited
-from experts.find import availability, eligibility
-from experts.find.availability import Outlook
-from experts.find.eligibility import (
-    FREE,
-    HELD,
-    LOOKS,
-    MINE,
-    MODEL,
-    PASSED,
-    SENIOR,
-    SKILL,
-    Spot,
-)
 from experts.find.filters import (
     QueueQuery,
     groups,
@@ -41,6 +28,19 @@ from experts.find.reading import NOT_LISTED, asks_of
 from experts.models import LATE, Ask, AskStatus, Tier, by_program
 from experts.rules.risk import is_high, only_call
 from experts.rules.sources import BUILT_IN
+from experts.who import eligibility, policies
+from experts.who.eligibility import (
+    FREE,
+    HELD,
+    LOOKS,
+    MINE,
+    MODEL,
+    PASSED,
+    SENIOR,
+    SKILL,
+    Spot,
+)
+from experts.who.online import Outlook
 from people.access import Actor
 from people.text.in_words import clock, countdown_level
 from people.text.plain_text import clean
@@ -199,7 +199,7 @@ def _rows(actor: Actor, families: list[list[Spot]], now: datetime) -> list[AskRo
     shown = [one.pk for group in families for one in group[: 1 + SAME_SHOWN]]
     asks = asks_of(actor).filter(pk__in=shown).defer("context", *NOT_LISTED).prefetch_related("declines").in_bulk()
     rows = []
-    high_risk = availability.desk_of(actor.project).high_risk
+    high_risk = policies.desk_of(actor.project).high_risk
     for group in families:
         drawn = [_row(asks[one.pk], one, now, high_risk) for one in group[: 1 + SAME_SHOWN] if one.pk in asks]
         if drawn:

@@ -15,8 +15,9 @@ from typing import Any
 from django.utils.http import urlencode
 
 from episodes.show.decisions import KINDS
-from experts.find import eligibility
-from experts.find.eligibility import (
+from experts.models import Ask, Privilege, Tier
+from experts.who import eligibility
+from experts.who.eligibility import (
     FREE,
     HELD,
     LOOKS,
@@ -27,7 +28,6 @@ from experts.find.eligibility import (
     SKILL,
     Spot,
 )
-from experts.models import Ask, Privilege, Tier
 from people.access import Actor
 from people.text.plain_text import clean, folded
 

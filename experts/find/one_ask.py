@@ -11,7 +11,7 @@ from awmclient.schema import ASKS_BACK
 from episodes.show import windows
 from episodes.show.decisions import KINDS, on_timeout_in_words
 from episodes.visible.lens import Lens
-from experts.find import board, eligibility
+from experts.find import board
 from experts.find.attached import question_files, unsent_files
 from experts.find.panels import (
     EarlierAsk,
@@ -33,6 +33,7 @@ from experts.rules import decision_fields
 from experts.rules.decision_fields import Fields
 from experts.rules.file_types import MOST_BYTES
 from experts.rules.routing import LEASE_S
+from experts.who import eligibility
 from people.access import Actor
 from people.text.plain_text import clean
 from people.text.prose import is_markdown

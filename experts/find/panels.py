@@ -24,7 +24,6 @@ from episodes.show.step_cards import call_in_words
 from episodes.stored.strip import actions_in
 from episodes.visible import trajectory
 from episodes.visible.lens import lens_of
-from experts.find import availability
 from experts.find.reading import NOT_LISTED, asks_of
 from experts.find.similar import began_with, origins
 from experts.models import (
@@ -40,6 +39,7 @@ from experts.models import (
     Tier,
 )
 from experts.rules.risk import is_high
+from experts.who import advisers, policies
 from people.access import Actor, holds, may_set_desk, scoped
 from people.errors import BadJson, NotFound
 from people.models import Membership, display_name
@@ -73,14 +73,14 @@ def _to_colleagues(actor: Actor, ask: Ask) -> list[Way]:
     """Return those who can answer this ask, by name, without the actor and those who declined it."""
     passed = set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True)) | {actor.key}
     # an ask without skills fits each of them: the empty set is a part of every set
-    fit = [one for one in availability.colleagues(ask.project, timezone.now()) if set(ask.skills) <= one.skills]
+    fit = [one for one in advisers.colleagues(ask.project, timezone.now()) if set(ask.skills) <= one.skills]
     return [Way(one.key, f"{one.name}, {one.state}") for one in fit if one.key not in passed]
 
 
 def ways_of_project(actor: Actor, now: datetime) -> list[Way]:
     """Return the transfers that this project has, for an ask that is not known yet; the actor may hold it."""
-    senior = availability.senior_name(actor.project)
-    others = [one for one in availability.colleagues(actor.project, now) if not actor.owns(one.key)]
+    senior = advisers.senior_name(actor.project)
+    others = [one for one in advisers.colleagues(actor.project, now) if not actor.owns(one.key)]
     return [
         *(Way(one.key, f"{one.name}, {one.state}") for one in others),
         *([Way(Tier.SENIOR, f"the senior expert, {senior}")] if senior else []),
@@ -102,7 +102,7 @@ def _to_senior(actor: Actor, ask: Ask) -> Way:
 def _to_model(ask: Ask) -> Way:
     if not settings.EXPERT_ENDPOINTS:
         return Way(Tier.LLM, "the model", "no expert model is configured")
-    if not availability.models_may_help(ask):
+    if not policies.models_may_help(ask):
         return Way(Tier.LLM, "the model", "this arm uses people only")
     passed = set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True))
     left = [name for name in settings.EXPERT_ENDPOINTS if f"{MODEL}{name}" not in passed]
@@ -209,7 +209,7 @@ def model_draft(ask: Ask, now: datetime) -> ModelDraft:
     ready = next((one for one in drafts if one.is_ready), None)
     if ready is not None:
         return _ready(ready)
-    if not availability.models_may_help(ask):
+    if not policies.models_may_help(ask):
         why = "this arm uses people only" if settings.EXPERT_ENDPOINTS else "no expert model is configured"
         return ModelDraft("none", why)
     failed = [one for one in drafts if one.failed]
@@ -308,7 +308,7 @@ def typed_for_form(ask: Ask) -> dict[str, Any] | None:
     if not ask.typed:
         return None
     schemas = {one.get("name"): one.get("input_schema") for one in ask.episode.tools if isinstance(one, dict)}
-    high_risk = availability.desk_of(ask.project).high_risk
+    high_risk = policies.desk_of(ask.project).high_risk
     calls = [
         {
             **call,

@@ -14,8 +14,8 @@ from django.utils import timezone
 from awmclient.schema import AskListing, AskView
 from episodes.find.selection import newest, run_named
 from episodes.models import Episode
-from experts.find.authority import authors_of
 from experts.models import Ask, AskQuerySet, ModelCall, StandingAnswer
+from experts.who.authority import authors_of
 from people.access import Actor, may_see_queue, scoped
 from people.errors import Invalid
 

@@ -24,10 +24,10 @@ from pydantic import ValidationError
 from awmclient.schema import ASK_TOOL, AskOpen, AskView, EpisodeStart, RunStart
 from episodes.models import Episode, Run
 from episodes.record import recording
-from experts import closing, opening
 from experts.errors import StillOpen
 from experts.find.reading import ask_view
 from experts.models import Ask, AskStatus
+from experts.record import closing, opening
 from experts.rules.sources import MCP
 from people.access import Actor, scoped, visible_or_404
 from people.errors import Invalid, NotFound

@@ -22,11 +22,11 @@ from pydantic import ValidationError
 from awmclient.schema import ASKS_BACK, QUESTION_MAX, AskOpen, AskView
 from episodes.models import Episode
 from episodes.record import recording
-from experts import closing, opening
 from experts.errors import StillOpen, TaskEnded
 from experts.find.reading import ask_view
 from experts.mcp import sessions
 from experts.models import Ask, AskEvent, AskStatus
+from experts.record import closing, opening
 from people.access import Actor, visible_or_404
 from people.errors import Invalid, NotFound
 from people.http import misshapen

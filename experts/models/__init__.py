@@ -9,6 +9,7 @@ Every room of `experts` and every app above it can import it.
 
 from episodes.models import Privilege
 from experts.models.asks import (
+    BEFORE_PEOPLE,
     EARLIER,
     ERASED,
     LATE,
@@ -39,6 +40,7 @@ __all__ = [
     "AskStatus",
     "Assignment",
     "Attachment",
+    "BEFORE_PEOPLE",
     "Decline",
     "Desk",
     "Draft",

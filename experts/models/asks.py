@@ -59,41 +59,41 @@ class AskStatus(models.TextChoices):
 
 
 ASK_MOVES = (
-    Move("", "open", "experts.opening.open_ask", "may_record"),
-    Move("open", "answered", "experts.opening.open_ask", "may_record, from the cache"),
-    Move("open", "answered", "experts.opening.open_ask", "may_record, by a standing answer"),
-    Move("open", "answered", "experts.opening.open_ask", "may_record, by its task's registry"),
-    Move("open", "answered", "experts.standing_answers.give", "may_advise"),
-    Move("open", "answered", "experts.advising.answer", "may_advise"),
-    Move("open", "answered", "experts.advising.answer_group", "may_advise"),
-    Move("open", "fell_back", "experts.opening.open_ask", "may_record, if no expert can take it"),
-    Move("open", "fell_back", "experts.queue.decline", "may_advise"),
-    Move("open", "fell_back", "experts.queue.decline_unclaimed", "may_advise"),
-    Move("open", "fell_back", "experts.advising.answer", "may_advise, after the deadline"),
-    Move("open", "fell_back", "experts.closing.close_if_due", "any reader, after the deadline"),
-    Move("open", "cancelled", "experts.closing.cancel", "may_record"),
-    Move("open", "cancelled", "experts.closing.cancel_of_episode", "the end of its episode"),
-    Move("answered", "open", "experts.advising.withdraw", "may_advise"),
-    Move("cancelled", "open", "experts.opening.reopen", "may_record, for its MCP session"),
+    Move("", "open", "experts.record.opening.open_ask", "may_record"),
+    Move("open", "answered", "experts.record.opening.open_ask", "may_record, from the cache"),
+    Move("open", "answered", "experts.record.opening.open_ask", "may_record, by a standing answer"),
+    Move("open", "answered", "experts.record.opening.open_ask", "may_record, by its task's registry"),
+    Move("open", "answered", "experts.record.standing_answers.give", "may_advise"),
+    Move("open", "answered", "experts.record.advising.answer", "may_advise"),
+    Move("open", "answered", "experts.record.advising.answer_group", "may_advise"),
+    Move("open", "fell_back", "experts.record.opening.open_ask", "may_record, if no expert can take it"),
+    Move("open", "fell_back", "experts.record.queue.decline", "may_advise"),
+    Move("open", "fell_back", "experts.record.queue.decline_unclaimed", "may_advise"),
+    Move("open", "fell_back", "experts.record.advising.answer", "may_advise, after the deadline"),
+    Move("open", "fell_back", "experts.record.closing.close_if_due", "any reader, after the deadline"),
+    Move("open", "cancelled", "experts.record.closing.cancel", "may_record"),
+    Move("open", "cancelled", "experts.record.closing.cancel_of_episode", "the end of its episode"),
+    Move("answered", "open", "experts.record.advising.withdraw", "may_advise"),
+    Move("cancelled", "open", "experts.record.opening.reopen", "may_record, for its MCP session"),
 )
 """Every change of an ask's status."""
 ASSIGNMENT_MOVES = (
-    Move("", "queued", "experts.opening.open_ask", "may_record"),
-    Move("queued", "claimed", "experts.queue.claim", "may_advise"),
-    Move("queued", "claimed", "experts.queue.claim_for_model", "worker"),
-    Move("queued", "claimed", "experts.advising.answer_group", "may_advise"),
-    Move("claimed", "queued", "experts.queue.release", "may_advise"),
-    Move("claimed", "queued", "experts.queue.decline", "may_advise"),
-    Move("claimed", "queued", "experts.queue.decline_unclaimed", "may_advise"),
-    Move("claimed", "queued", "experts.queue.escalate", "may_advise"),
-    Move("claimed", "queued", "experts.queue.transfer", "may_set_desk"),
-    Move("claimed", "queued", "experts.queue.release_all_of", "the end of a membership"),
-    Move("queued claimed", "submitted", "experts.closing.close", "the end of its ask"),
-    Move("queued claimed", "void", "experts.closing.close", "the end of its ask"),
-    Move("submitted", "queued", "experts.advising.withdraw", "may_advise"),
-    Move("queued", "claimed", "experts.advising.withdraw", "may_advise"),
-    Move("void", "claimed", "experts.opening.reopen", "its ask is asked again"),
-    Move("void", "queued", "experts.opening.reopen", "its ask is asked again"),
+    Move("", "queued", "experts.record.opening.open_ask", "may_record"),
+    Move("queued", "claimed", "experts.record.queue.claim", "may_advise"),
+    Move("queued", "claimed", "experts.record.queue.claim_for_model", "worker"),
+    Move("queued", "claimed", "experts.record.advising.answer_group", "may_advise"),
+    Move("claimed", "queued", "experts.record.queue.release", "may_advise"),
+    Move("claimed", "queued", "experts.record.queue.decline", "may_advise"),
+    Move("claimed", "queued", "experts.record.queue.decline_unclaimed", "may_advise"),
+    Move("claimed", "queued", "experts.record.queue.escalate", "may_advise"),
+    Move("claimed", "queued", "experts.record.queue.transfer", "may_set_desk"),
+    Move("claimed", "queued", "experts.record.queue.release_all_of", "the end of a membership"),
+    Move("queued claimed", "submitted", "experts.record.closing.close", "the end of its ask"),
+    Move("queued claimed", "void", "experts.record.closing.close", "the end of its ask"),
+    Move("submitted", "queued", "experts.record.advising.withdraw", "may_advise"),
+    Move("queued", "claimed", "experts.record.advising.withdraw", "may_advise"),
+    Move("void", "claimed", "experts.record.opening.reopen", "its ask is asked again"),
+    Move("void", "queued", "experts.record.opening.reopen", "its ask is asked again"),
 )
 """Every change of the slot of work on an ask. A lease that ends changes no state: the slot can be claimed again."""
 
@@ -107,6 +107,10 @@ class Tier(models.TextChoices):
     SENIOR = "senior", "Senior"
 
 
+BEFORE_PEOPLE = (Tier.PEOPLE, Tier.SENIOR)
+"""The tiers at which people and scripts can claim an ask."""
+
+
 class AskQuerySet(models.QuerySet["Ask"]):
     def open(self) -> AskQuerySet:
         return self.filter(status=AskStatus.OPEN)
@@ -118,7 +122,7 @@ class AskQuerySet(models.QuerySet["Ask"]):
         """Return asks that are open, at people's tiers, and unclaimed."""
         # a lease that has ended changes no state
         open_to_all = Q(assignment__state=SlotState.QUEUED) | Q(assignment__lease_until__lte=now)
-        return self.open().filter(open_to_all, tier__in=[Tier.PEOPLE, Tier.SENIOR], deadline_at__gt=now)
+        return self.open().filter(open_to_all, tier__in=BEFORE_PEOPLE, deadline_at__gt=now)
 
     def in_turn(self) -> AskQuerySet:
         """Return the queue's order: nearest deadline first, then priority."""

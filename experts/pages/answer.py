@@ -18,9 +18,7 @@ from pydantic import ValidationError
 
 from awmclient.schema import AnswerBody, StandingAnswerBody
 from episodes.stored import packs, repairs
-from experts import advising, desk, queue, standing_answers, tagging
 from experts.errors import DraftConflict
-from experts.find import availability
 from experts.find.earlier_decisions import earlier_decisions
 from experts.find.panels import (
     changeable_replies,
@@ -35,8 +33,10 @@ from experts.find.panels import (
 from experts.find.reading import asks_of
 from experts.find.similar import earlier
 from experts.models import Ask, Privilege
+from experts.record import advising, desk, queue, standing_answers, tagging
 from experts.rules import decision_fields
 from experts.rules.suggested_calls import calls_of, refuse_unfit
+from experts.who import advisers
 from people.access import Actor, MemberRequest, may_advise, may_annotate, may_see_queue, member_required, visible_or_404
 from people.errors import AppError, Forbidden, Invalid, words_of
 from people.requests.parts import part_of
@@ -56,7 +56,7 @@ TRANSFERRED = {
 
 def transferred(actor: Actor, to: str) -> str:
     """Return what a transfer did."""
-    return TRANSFERRED.get(to) or f"Transferred to {availability.name_of(actor.project, to)}."
+    return TRANSFERRED.get(to) or f"Transferred to {advisers.name_of(actor.project, to)}."
 
 
 TAG_WORDS = {"question_needed": "needed", "answerable": "answerable", "asked_too_late": "too late"}

@@ -25,13 +25,7 @@ from awmclient.typed import CALLS_MAX
 from episodes.show import wall, windows
 from episodes.show.windows import number, numbers
 from episodes.visible.lens import lens_of
-from experts import (
-    advising,
-    closing,
-    desk,
-    endings,
-    queue,
-)
+from experts import endings
 from experts.errors import AlreadyClaimed, LeaseLost, TooLate, Used
 from experts.find import board, one_ask
 from experts.find.one_ask import RefusedForm
@@ -46,6 +40,7 @@ from experts.find.reading import asks_of
 from experts.looking import ReturnedByModel
 from experts.models import Advice, Ask, Privilege
 from experts.pages.answer import ask_form, ask_page, checked_body, give_ahead, tags_for, typed_again
+from experts.record import advising, closing, desk, queue
 from experts.rules.decisions import for_people
 from people.access import (
     Actor,

@@ -14,11 +14,12 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from episodes.show.decisions import decided_lines
-from experts import closing, endings, links
+from experts import endings
 from experts.find import one_ask
 from experts.find.answer_links import AnswerLink, link_of
 from experts.looking import ReturnedByModel
 from experts.pages.answer import decision_of, typed_again
+from experts.record import closing, links
 from experts.rules import decision_fields
 from experts.rules.decisions import for_people
 from people.errors import AppError, Invalid

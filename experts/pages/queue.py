@@ -22,13 +22,14 @@ from django.views.decorators.http import require_GET, require_POST
 
 from awmclient.typed import REASON_MAX
 from episodes.show.decisions import value_in_words
-from experts import batch, closing, desk, queue, standing_answers
 from experts.errors import TooLate
-from experts.find import availability, board, eligibility, filters, my_answers
+from experts.find import board, filters, my_answers
 from experts.find.panels import ways_of_project
 from experts.find.reading import active_standing, asks_of
 from experts.models import Ask, StandingAnswer
 from experts.pages.answer import give_ahead, transferred
+from experts.record import batch, closing, desk, queue, standing_answers
+from experts.who import eligibility, online, policies
 from people.access import (
     Actor,
     MemberRequest,
@@ -81,7 +82,7 @@ def queue_page(request: MemberRequest) -> HttpResponse:
         "choices": filters.choices(seen.found, wish),
         "sorts": filters.SORTS.items(),
         "headline": _headline(seen, wish, now),
-        "reasons": board.reasons(seen.found, now, availability.desk_of(actor.project).capacity),
+        "reasons": board.reasons(seen.found, now, policies.desk_of(actor.project).capacity),
         "before": wish.query(page=wish.page - 1) if wish.page > 1 else "",
         "after": wish.query(page=wish.page + 1) if wish.page < seen.pages else "",
         "here": wish.query(page=wish.page),
@@ -103,7 +104,7 @@ def _headline(seen: board.Board, wish: filters.QueueQuery, now: datetime) -> tup
 
 def _day(actor: Actor, wish: filters.QueueQuery, now: datetime, zone: tzinfo) -> dict[str, Any]:
     """Return who is online, today's results, and the asks that closed last."""
-    outlook = availability.outlook(actor.project, now)
+    outlook = online.outlook(actor.project, now)
     today = board.closed_today(actor, midnight(now, zone))
     return {
         "desk": outlook,
@@ -206,7 +207,7 @@ def next_ask(request: MemberRequest) -> HttpResponse:
 def _why_none(actor: Actor) -> str:
     """Return why this person can claim none of the open asks, as the end of a sentence."""
     now = timezone.now()
-    reasons = board.reasons(eligibility.spots(actor, now), now, availability.desk_of(actor.project).capacity)
+    reasons = board.reasons(eligibility.spots(actor, now), now, policies.desk_of(actor.project).capacity)
     return "".join((": ", ", ".join(one.words for one in reasons))) if reasons else ""
 
 
@@ -300,7 +301,7 @@ def presence(request: MemberRequest) -> HttpResponse:
     said, minutes, now = request.POST.get("away", ""), request.POST.get("minutes", ""), timezone.now()
     until = now + timedelta(minutes=int(minutes)) if minutes in AWAY_MINUTES else None
     desk.seen(request.actor, {"1": True, "0": False}.get(said), until)
-    away = availability.away_of(request.actor, now)
+    away = online.away_of(request.actor, now)
     if request.headers.get("Accept") == "application/json":
         end = away.away_until.isoformat() if away is not None and away.away_until else ""
         return JsonResponse({"away": away is not None, "until": end})

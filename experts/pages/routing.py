@@ -20,10 +20,11 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
-from experts import desk, llm
+from experts import llm
 from experts.errors import PolicyRefused
-from experts.find import availability
 from experts.models import Desk, Tier
+from experts.record import desk
+from experts.who import advisers, online, policies
 from people.access import MemberRequest, holds, may_see_queue, may_set_desk, member_required, scoped
 from people.errors import BadJson, NotFound
 from people.models import AuditEntry, Membership, display_name
@@ -177,7 +178,7 @@ KNOBS = {knob.name: knob for _, knobs in SECTIONS for knob in knobs}
 def desk_page(request: MemberRequest) -> HttpResponse:
     """Show the settings to every member; save them for admins and researchers. Keep typed values that are refused."""
     if request.method == "GET":
-        return _page(request, _texts(availability.desk_of(request.project)), {})
+        return _page(request, _texts(policies.desk_of(request.project)), {})
     may_set_desk(request.actor)
     typed = {name: _typed(request, knob) for name, knob in KNOBS.items()}
     was = _was(request.POST.get("was", ""))
@@ -255,7 +256,7 @@ def _value(request: MemberRequest, knob: Knob, text: str) -> Any:
 def _person(request: MemberRequest, text: str) -> Membership | None:
     if not text:
         return None
-    people = {str(one.pk): one for one in availability.advisers(request.project, timezone.now())}
+    people = {str(one.pk): one for one in advisers.advisers(request.project, timezone.now())}
     if text not in people:
         raise ValueError("Choose a member of this project who can answer asks.")
     return people[text]
@@ -265,14 +266,14 @@ def _page(
     request: MemberRequest, texts: Mapping[str, str], problems: Mapping[str, str], was: Mapping[str, str] | None = None
 ) -> HttpResponse:
     actor, now = request.actor, timezone.now()
-    row = availability.desk_of(actor.project)
-    advisers = availability.advisers(actor.project, now)
+    row = policies.desk_of(actor.project)
+    could_be_senior = advisers.advisers(actor.project, now)
     choices = {
         "cache": Desk._meta.get_field("cache").flatchoices,
         "second_look_model": _models(row.second_look_model),
-        "senior": [("", "No one"), *((str(one.pk), display_name(one.user)) for one in advisers)],
+        "senior": [("", "No one"), *((str(one.pk), display_name(one.user)) for one in could_be_senior)],
     }
-    outlook = availability.outlook(actor.project, now)
+    outlook = online.outlook(actor.project, now)
     changes = scoped(AuditEntry.objects.filter(verb="desk.changed"), actor.project).order_by("-at")
     context = {
         "frame": "experts/_parts.html" if request.htmx else "base.html",  # type: ignore[attr-defined]
@@ -283,8 +284,8 @@ def _page(
         "may_set": holds(actor, may_set_desk),
         "desk": outlook,
         "tiers": [(words, outlook.by_tier.get(str(tier), 0)) for tier, words in Tier.choices if tier != Tier.CACHE],
-        "models": availability.expert_models(actor.project, now),
-        "tokens": availability.tokens_spent(actor.project, now),
+        "models": policies.expert_models(actor.project, now),
+        "tokens": policies.tokens_spent(actor.project, now),
         "changes": [(one, _changed(one)) for one in changes[:CHANGES]],
     }
     return render(request, "experts/desk.html", context, status=422 if problems else 200)

@@ -12,9 +12,9 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
-from experts.desk import QUEUE_VIEWS
-from experts.find import eligibility
 from experts.find.filters import QueueQuery, matching
+from experts.record.desk import QUEUE_VIEWS
+from experts.who import eligibility
 from people.access import MemberRequest, holds, may_see_queue, may_set_desk, member_required
 from people.requests.parts import part_of
 

@@ -16,13 +16,14 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
 from episodes.show.decisions import proposed_lines
-from experts import advising, closing, queue, slack_answers
+from experts import slack_answers
 from experts.find.reading import asks_of
 from experts.models import Ask
 from experts.notifications import KIND
+from experts.record import advising, closing, queue
 from experts.rules.decisions import for_people
-from notices import slack
 from notices.models import Delivery
+from notices.record import slack
 from people.access import Actor, visible_or_404
 from people.errors import AppError, BadJson, Invalid, NotFound, Unauthenticated
 from people.text.json_text import parse_json

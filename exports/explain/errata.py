@@ -20,8 +20,8 @@ from django.db.models import QuerySet
 
 from episodes.models import Episode, Erratum
 from episodes.stored import repairs
-from exports.build import datasets
-from exports.build.parts import whole
+from exports.assembly import datasets
+from exports.assembly.parts import whole
 from exports.models import Export, ExportState
 from exports.recipe import Recipe
 from exports.select.selecting import entries_of, matching

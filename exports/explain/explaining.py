@@ -22,8 +22,8 @@ from episodes.models import Episode, Step
 from episodes.quoting import texts
 from episodes.stored.entries import read
 from experts.models import Ask
-from exports.build import storing
-from exports.build.datasets import INDEX, LEFT_OUT, MANIFEST, read_manifest
+from exports.assembly import storing
+from exports.assembly.datasets import INDEX, LEFT_OUT, MANIFEST, read_manifest
 from exports.errors import NotBuilt
 from exports.explain import reasons
 from exports.formats import FORMATS

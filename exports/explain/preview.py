@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 
 from episodes.models import Episode
 from episodes.visible import visibility
-from exports.build.building import DatasetRow, Walk
+from exports.assembly.building import DatasetRow, Walk
 from exports.errors import PatternTooSlow
 from exports.formats import FORMATS
 from exports.recipe import Recipe

@@ -14,7 +14,7 @@ from django.conf import settings
 from huggingface_hub import CommitOperationAdd, HfApi
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
-from exports.build.datasets import MANIFEST, SNAPSHOT
+from exports.assembly.datasets import MANIFEST, SNAPSHOT
 from exports.errors import HubRefused, HubTokenMissing, HubUnreachable
 
 Progress = Callable[[int, int], object]

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 
-from exports.build import storing
+from exports.assembly import storing
 from exports.errors import HubRefused, HubTokenMissing, NotBuilt, PushTooSlow
 from exports.explain import errata
 from exports.jobs import turns

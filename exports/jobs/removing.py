@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from exports.build import storing
+from exports.assembly import storing
 from exports.errors import StoreUnavailable
 from exports.jobs import turns
 from exports.models import Export, ExportState, Removal

@@ -13,8 +13,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from episodes.find.held import held_among
-from exports.build import storing
-from exports.build.lines import rows_by_episode
+from exports.assembly import storing
+from exports.assembly.lines import rows_by_episode
 from exports.jobs import removing, turns
 from exports.models import Export, ExportState, Removal
 from exports.recipe import Recipe

@@ -12,8 +12,9 @@ from botocore.exceptions import BotoCoreError
 from django.conf import settings
 from django.utils import timezone
 
-from curriculum import snapshots, taking
-from exports.build import datasets, storing
+from curriculum import snapshots
+from curriculum.record import taking
+from exports.assembly import datasets, storing
 from exports.errors import StoreUnavailable
 from exports.jobs import removing, requesting
 from exports.models import Export

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
-from exports.build import storing
+from exports.assembly import storing
 from exports.errors import NotBuilt
 from exports.models import Export, ExportState
 from people.access import Actor

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from episodes.models import Episode, ExpertMode, Run
 from episodes.stored import run_names
 from episodes.stored.strip import outcome_words
-from exports.build import storing
+from exports.assembly import storing
 from exports.errors import BadRecipe
 from exports.explain import comparing, errata, explaining, reasons
 from exports.explain.preview import Preview, preview

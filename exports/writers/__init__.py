@@ -4,5 +4,5 @@
     parquet      Parquet with typed columns
     inspect_log  Inspect logs
 
-Only `exports/build` and `exports/formats/columns.py` import it.
+Only `exports/assembly` and `exports/formats/columns.py` import it.
 """

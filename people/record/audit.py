@@ -8,21 +8,24 @@ from people.models import AuditEntry
 
 UNRECORDED = {
     "The ask's page lists each change with name, time and reason": """
-        experts.advising.answer experts.advising.answer_group experts.advising.edit experts.advising.withdraw
-        experts.attaching.attach experts.attaching.remove experts.closing.cancel experts.closing.close_if_due
-        experts.closing.consume experts.queue.claim experts.queue.decline experts.queue.decline_unclaimed
-        experts.queue.escalate experts.queue.release experts.queue.renew experts.queue.set_priority
-        experts.queue.transfer experts.slack_answers.send experts.slack_answers.send_anyway""",
+        experts.record.advising.answer experts.record.advising.answer_group experts.record.advising.edit
+        experts.record.advising.withdraw experts.record.attaching.attach experts.record.attaching.remove
+        experts.record.closing.cancel experts.record.closing.close_if_due experts.record.batch.decide
+        experts.record.links.answer experts.record.links.withdraw experts.record.closing.consume
+        experts.record.queue.claim experts.record.queue.decline experts.record.queue.decline_unclaimed
+        experts.record.queue.escalate experts.record.queue.release experts.record.queue.renew
+        experts.record.queue.set_priority experts.record.queue.transfer""",
     "The episode's page lists each step and event with name and time": """
         episodes.record.recording.append_steps episodes.record.recording.finish episodes.record.recording.heartbeat
-        episodes.record.recording.park_now episodes.record.recording.start_episode episodes.record.steering.hand_back
-        episodes.record.steering.order episodes.record.steering.renew episodes.record.steering.take
-        episodes.record.steering.undo episodes.record.whole.record_whole runs.play.person.say
-        experts.opening.open_ask experts.pausing.pause imports.collecting.take""",
+        episodes.record.recording.park_now episodes.record.recording.start_episode
+        episodes.record.steering.hand_back episodes.record.steering.order episodes.record.steering.renew
+        episodes.record.steering.take episodes.record.steering.undo episodes.record.whole.record_whole
+        runs.play.person.say experts.record.opening.open_ask experts.record.pausing.pause
+        imports.record.collecting.take""",
     "The run's page says who created it, and lists its training steps": """
-        episodes.record.recording.start_run curriculum.training.report""",
+        episodes.record.recording.start_run curriculum.record.training.report""",
     "The review and the episode show each with name and time; a change leaves the earlier one": """
-        experts.tagging.keep_unsent experts.tagging.tag reviews.record.annotating.annotate
+        experts.record.tagging.keep_unsent experts.record.tagging.tag reviews.record.annotating.annotate
         reviews.record.annotating.annotate_all reviews.record.annotating.reword reviews.record.annotating.undo
         reviews.record.annotating.undo_all reviews.record.assigning.as_if_given reviews.record.assigning.claim
         reviews.record.assigning.decline reviews.record.assigning.leave reviews.record.assigning.pull
@@ -30,9 +33,10 @@ UNRECORDED = {
         reviews.record.correcting.withdraw reviews.record.deciding.change reviews.record.deciding.decide
         reviews.record.deciding.explain""",
     "Drafts, quick replies and one's own settings: they give no one a right": """
-        experts.desk.drop_reply experts.desk.keep_refused experts.desk.keep_reply experts.desk.save_draft
-        experts.desk.seen experts.desk.want_draft notices.subscriptions.set_quiet_hours notices.subscriptions.set_rules
-        notices.subscriptions.test reviews.record.mentions.see""",
+        experts.record.desk.drop_reply experts.record.desk.keep_refused experts.record.desk.keep_reply
+        experts.record.desk.keep_text experts.record.desk.save_draft experts.record.desk.seen
+        experts.record.desk.want_draft notices.record.subscriptions.set_quiet_hours
+        notices.record.subscriptions.set_rules notices.record.subscriptions.test reviews.record.mentions.see""",
     "A part of a sign-in, which has a line once it is complete": """
         people.record.factors.check_code people.record.factors.check_passkey people.record.following.keep_ticket
         people.record.members.create_account people.record.members.redeem_login_link""",

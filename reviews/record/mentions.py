@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from notices import deliveries
+from notices.record import deliveries
 from people.access import Actor, scoped, visible_or_404
 from people.models import Membership, Project, display_name
 from reviews.errors import UnknownName

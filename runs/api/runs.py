@@ -19,7 +19,7 @@ from people.access import Actor, may_launch, may_read, may_see_asking, visible_o
 from people.http import REFUSALS, actor_of, refuse_unknown
 from runs.api.verifiers import ErratumView, erratum_view
 from runs.errors import BadPlan
-from runs.launch import estimating, planning, preflight
+from runs.launch import estimating, planning, preflight, selecting
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.plans import PlanDocument, plan_of
@@ -214,10 +214,10 @@ def start_preflight(request: HttpRequest, payload: PlanBody) -> Status[schema.Ru
     return Status(201, _view(plan))
 
 
-def _planned(actor: Actor, payload: PlanBody) -> tuple[PlanDocument, list[planning.Task]]:
+def _planned(actor: Actor, payload: PlanBody) -> tuple[PlanDocument, list[selecting.Task]]:
     document = _document(payload.name, payload.plan)
     planning.check(document)
-    return document, planning.tasks_of(actor, document)
+    return document, selecting.tasks_of(actor, document)
 
 
 def _document(name: str, plan: Object) -> PlanDocument:

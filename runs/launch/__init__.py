@@ -1,6 +1,8 @@
 """Who changes a run?
 
     launching      single episodes, the demo, waking workers
+    selecting      which tasks a plan names
+    cells          tries with their draws and episodes
     planning       launch, pause, resume, cancel, retry, add seeds
     foreign_tasks  tasks of a plain OpenEnv server
     feeding        calls workers for the next tries

@@ -12,8 +12,8 @@ from typing import Any
 
 from episodes.models import Run
 from episodes.stored.packs import find_pack
-from experts import advising, queue
 from experts.models import Ask
+from experts.record import advising, queue
 from people.access import Actor
 from people.errors import AppError
 from runs.errors import BadPlan

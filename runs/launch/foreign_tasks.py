@@ -1,6 +1,6 @@
 """The tasks of a plan on a plain OpenEnv server: of its Task API, by seed, or by IDs that the plan lists.
 
-Reads only. `planning` asks before a launch and for previews. A script is written for the worlds of packs, so such a
+Reads only. `selecting` asks before a launch and for previews. A script is written for the worlds of packs, so such a
 plan has a model as its policy.
 """
 

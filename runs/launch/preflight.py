@@ -27,7 +27,7 @@ from people.access import Actor
 from people.text.in_words import count
 from runs.errors import BadPlan
 from runs.launch import briefings
-from runs.launch.planning import Task, shuffled
+from runs.launch.selecting import Task, shuffled
 from runs.models import Arm, Plan
 from runs.plan.plans import PlanDocument, PlannedArm, plan_of
 from runs.statistics import power

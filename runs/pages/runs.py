@@ -36,7 +36,7 @@ from people.errors import AppError, NotFound
 from people.requests.parts import part_of
 from people.text.in_words import count
 from runs.errors import BadPlan
-from runs.launch import estimating, launching, planning, preflight
+from runs.launch import estimating, launching, planning, preflight, selecting
 from runs.models import Plan, PlanState
 from runs.pages import one_run
 from runs.plan import servers, spending
@@ -92,7 +92,7 @@ def runs_page(request: MemberRequest) -> HttpResponse:
         document = document_of(request.POST)
         is_trial = request.POST.get("start") == "preflight"
         if is_trial:
-            document = preflight.trial(document, planning.tasks_of(request.actor, document))
+            document = preflight.trial(document, selecting.tasks_of(request.actor, document))
         plan, _ = planning.launch(request.actor, document)
     except AppError as refused:
         return _list(request, request.POST, refused.message, refused.status)
@@ -210,7 +210,7 @@ def preview(request: MemberRequest) -> HttpResponse:
     try:
         document = document_of(request.GET)
         planning.check(document)
-        tasks = planning.tasks_of(request.actor, document)
+        tasks = selecting.tasks_of(request.actor, document)
         sizes = {
             "task": len(tasks),
             "arm": len(document.arms),

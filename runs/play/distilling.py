@@ -26,9 +26,9 @@ from episodes.record import noting
 from episodes.stored import outcomes, repairs, splits
 from episodes.visible import trajectory
 from episodes.visible.lens import MODEL
-from experts import desk
-from experts.find.availability import tokens_are_spent
 from experts.llm import QUOTED, bounded_tools, counts_by_kind, object_in, shortened
+from experts.record import desk
+from experts.who.policies import tokens_are_spent
 from people.access import Actor, expert_model
 from runs.errors import NoExpertModel
 from runs.launch import briefings

@@ -1,7 +1,7 @@
 """The Dashboard port in process, for awmweb's worker: the common loop without HTTP.
 
 Owns database calls from the loop's coroutine, retries while the database is unavailable, and the mapping of awmweb's
-errors to the client's. Leaves every rule to `episodes.record.recording`, `experts.queue` and `experts.closing`.
+errors to the client's. Leaves every rule to `episodes.record.recording` and `experts.record`.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from episodes.live.hub import hub
 from episodes.models import Episode
 from episodes.record import ask_steps, noting, recording, steering
 from episodes.visible.trajectory import steps_of
-from experts import closing, opening
 from experts.events import ask_topic
 from experts.find.reading import ask_view
 from experts.models import Ask
+from experts.record import closing, opening
 from people.access import Actor, visible_or_404
 from people.errors import AWAY, AppError
 from people.models import new_id

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from episodes.models import RUN_HERE, Episode, EpisodeState
 from episodes.record import recording
-from experts import closing
+from experts.record import closing
 
 PRESSED_S = 1.0
 """An episode always keeps its thread this long, because models answer many asks within it."""

@@ -41,7 +41,7 @@ from people.access import Actor, system
 from people.errors import AWAY, AppError
 from runs.errors import NoEndpoint, UnknownEnvironment, UnknownPolicy
 from runs.launch import briefings, feeding, launching, relay
-from runs.launch.planning import rules_of
+from runs.launch.cells import rules_of
 from runs.models import Arm
 from runs.plan import choosing, limits, servers
 from runs.plan.plans import OF_LOOP, PERSON

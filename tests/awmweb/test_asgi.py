@@ -22,8 +22,8 @@ from episodes.live import consumers
 from episodes.models import OutcomeHold
 from episodes.record import committer, recording
 from episodes.visible import trajectory
-from experts import advising, opening, queue
 from experts import consumers as waiting
+from experts.record import advising, opening, queue
 from people import known_tokens
 from people.errors import Busy
 from people.record import members

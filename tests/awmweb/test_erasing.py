@@ -35,15 +35,15 @@ from awmweb.erasing.persons import erase_person, without_words
 from awmweb.erasing.written import KEYED
 from episodes.models import BranchArm, Episode, Fork, Knowledge, Step, WheelOrder
 from episodes.record import branching, indexing, recording
-from experts.find.availability import known_answer
 from experts.models import Advice, Draft, QuickReply
+from experts.who.cached import known_answer
 from exports.jobs import requesting, working
 from exports.models import Export
 from exports.recipe import Recipe
-from imports import collecting
 from imports.models import Trace
 from imports.readers import otlp
 from imports.readers.settled import key_of
+from imports.record import collecting
 from people.access import system
 from people.errors import Busy, Forbidden, Invalid, NotFound
 from people.models import AuditEntry, Tombstone, digest_of

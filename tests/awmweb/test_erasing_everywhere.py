@@ -20,8 +20,8 @@ from awmweb.erasing.episodes import erase_episode
 from awmweb.erasing.persons import erase_person
 from episodes.models import Episode, SavedView, VerifierVersion
 from episodes.record import indexing
-from experts import desk, standing_answers
 from experts.models import Advice, Ask
+from experts.record import desk, standing_answers
 from imports.models import Trace, TraceSpan
 from notices.models import Delivery, Subscription
 from people.access import system

@@ -14,7 +14,7 @@ from awmweb.erasing.persons import erase_person
 from awmweb.erasing.telling import lines_of
 from episodes.models import Episode
 from episodes.record import indexing, recording
-from experts import opening
+from experts.record import opening
 from exports.jobs import working
 from people.access import bearer, keys_of, system
 from people.models import ApiToken, AuditEntry

@@ -11,7 +11,7 @@ from awmclient.schema import EpisodeStart
 from awmweb import asgi
 from awmweb.metrics import page, processes, stored
 from episodes.record import recording
-from experts import closing, queue
+from experts.record import closing, queue
 from people import measures
 from people.errors import Invalid
 from people.models import Project, TokenScope

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes.record import recording
-from experts import opening, queue
+from experts.record import opening, queue
 from people.models import ApiToken, Membership
 from tests.browsing import as_person, link_of
 from tests.people_by_name import person, token

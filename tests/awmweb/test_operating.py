@@ -18,7 +18,8 @@ from awmclient.chat import EndpointConfig
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes.models import Episode, EpisodeState, VerifierOutcome
 from episodes.record import noting, recording
-from experts import desk, llm, opening
+from experts import llm
+from experts.record import desk, opening
 from notices.models import Delivery, DeliveryState, Subscription
 from people import measures, operating
 from people.access import expert_model

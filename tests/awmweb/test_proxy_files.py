@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from awmclient.schema import MAX_STEP_BYTES
-from imports.importing import UPLOAD_MAX
+from imports.record.importing import UPLOAD_MAX
 from tests.commands import ROOT
 
 FILES = ROOT / "docs" / "proxy"

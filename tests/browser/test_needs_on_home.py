@@ -36,7 +36,7 @@ def house(refusing):
         AWMWEB_EXPERT_BASE_URL=at, AWMWEB_EXPERT_MODEL="wise", AWMWEB_AGENT_BASE_URL=at, AWMWEB_AGENT_MODEL="tiny"
     ) as running:
         actor = f"access.system_actor({running.project!r})"
-        code = "from experts import desk; from people import access; "
+        code = "from experts.record import desk; from people import access; "
         running.manage("shell", "-c", f"{code}desk.set_policy({actor}, model_first=True, audit_share=0.0)")
         yield running
 

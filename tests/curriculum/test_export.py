@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from curriculum import taking
-from exports.build import datasets
+from curriculum.record import taking
+from exports.assembly import datasets
 from exports.errors import BadRecipe
 from exports.explain.preview import preview
 from exports.formats import FORMATS

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from curriculum import counting, snapshots, steering, taking
+from curriculum import counting, snapshots
 from curriculum.models import LevelOpened, Snapshot
+from curriculum.record import steering, taking
 from episodes.models import Episode
 from episodes.record import pinning
 from people.errors import Forbidden, Invalid, NotFound

@@ -31,7 +31,8 @@ from episodes.models import Episode
 from episodes.record import recording
 from episodes.show import wall
 from episodes.tool_schemas import Checker
-from experts import advising, llm, opening
+from experts import llm
+from experts.record import advising, opening
 from experts.rules import suggested_calls
 from experts.rules.suggested_calls import calls_of, refuse_unfit
 from people.errors import Invalid

@@ -12,11 +12,11 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from experts import advising, batch, desk, queue
 from experts.find import answer_links
 from experts.find.answer_links import answer_path
 from experts.models import Advice, Ask
 from experts.notifications import AskSubject
+from experts.record import advising, batch, desk, queue
 from people.models import Membership
 from people.record import members
 from tests.experts.test_standing_answers import REPLY, approval

@@ -13,12 +13,13 @@ from awmclient.conversation import messages
 from awmclient.schema import ToolCall
 from episodes.models import Episode
 from episodes.record import recording
-from experts import advising, queue
 from experts.errors import AlreadyClaimed, TooLate
-from experts.find import availability, board
+from experts.find import board
 from experts.metrics import records
 from experts.metrics.statistics import Asked, desk_line
 from experts.models import Advice, Ask, Assignment
+from experts.record import advising, queue
+from experts.who import arriving
 from exports.formats.columns import kind_of
 from people.access import bearer, system
 from people.errors import Invalid
@@ -123,7 +124,7 @@ def test_times_of_scripts_are_no_times_of_people(ada, edo, script, asked):
         lease = queue.claim(who, ask.pk)
         Assignment.objects.filter(ask=ask).update(claimed_at=timezone.now() - timedelta(seconds=seconds))
         advising.answer(who, lease.assignment_id, lease.lease_token, "Into the oldest.", "n")
-    assert 40 <= availability.usual_time(ada.project) < 60
+    assert 40 <= arriving.usual_time(ada.project) < 60
     assert 40 <= board.closed_today(ada, timezone.now() - timedelta(hours=1))["median"] < 60
     counted = records.metrics_of(ada, records.Look(), timezone.now())
     assert (counted.desk.answered, counted.desk.took.n) == (4, 1) and 40 <= counted.desk.took.median < 60

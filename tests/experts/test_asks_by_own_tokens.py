@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
-from experts import advising, desk, queue
 from experts.errors import AlreadyClaimed, AlreadyDeclined, AtCapacity, NotForYou
-from experts.find import availability
 from experts.find.my_answers import my_answers
 from experts.find.reading import active_standing
 from experts.models import Advice, Ask, Presence, by_program
+from experts.record import advising, desk, queue
+from experts.who import online
 from people.access import bearer
 from people.models import Membership, TokenUser
 from people.record import members
@@ -108,7 +108,7 @@ def test_person_is_present_by_a_token_that_answers_alone(edo, project):
     desk.seen(reader)
     assert not Presence.objects.exists()
     desk.seen(bearer(members.issue_token(edo, "answers", "answer", personal=True)[0]))
-    assert list(availability.here(project, timezone.now()).values_list("actor_key", flat=True)) == [edo.key]
+    assert list(online.here(project, timezone.now()).values_list("actor_key", flat=True)) == [edo.key]
 
 
 def test_standing_answer_of_a_token_ends_with_the_token(edo, asked, ada):

@@ -7,9 +7,9 @@ import hashlib
 import pytest
 from django.utils import timezone
 
-from experts import advising, attaching, closing, queue
 from experts.errors import LeaseLost, TooLate, TooManyFiles
 from experts.models import Ask, Attachment
+from experts.record import advising, attaching, closing, queue
 from experts.rules.file_types import MOST_BYTES, media_type_of
 from people.errors import NotFound
 from tests.asking import picture

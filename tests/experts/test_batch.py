@@ -7,8 +7,8 @@ import json
 import pytest
 
 from episodes.models import Episode, Run
-from experts import batch, desk, queue
 from experts.models import Ask, StandingAnswer
+from experts.record import batch, desk, queue
 from experts.rules import risk
 from people.errors import AppError, Forbidden, Invalid
 from people.models import AuditEntry

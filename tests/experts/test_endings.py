@@ -12,17 +12,11 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish
 from episodes.record import recording
 from episodes.show.step_cards import card_of
 from episodes.visible import trajectory
-from experts import (
-    advising,
-    closing,
-    desk,
-    endings,
-    notifications,
-    opening,
-    queue,
-)
-from experts.find import availability, board
+from experts import endings, notifications
+from experts.find import board
 from experts.models import Ask, AskStatus
+from experts.record import advising, closing, desk, opening, queue
+from experts.who import online
 from people.access import bearer, expert_model, system
 from people.record.members import issue_token
 from tests.asking import MODEL
@@ -175,8 +169,8 @@ def test_home_does_not_call_the_desk_empty_while_models_answer(ada, project, mod
     seen = html(as_person(ada).get("/"))
     assert "Expert models answer first." in seen and "Nobody is at the desk" not in seen
     desk.set_policy(ada, model_first=False)
-    assert not availability.outlook(project, timezone.now()).present
-    waits = board.underline(availability.outlook(project, timezone.now()))
+    assert not online.outlook(project, timezone.now()).present
+    waits = board.underline(online.outlook(project, timezone.now()))
     assert waits == "No one is online. Asks wait for someone; a model prepares a draft for the deadline."
 
 

@@ -7,9 +7,9 @@ import time
 import pytest
 from django.db import connection
 
-from experts import advising, desk, queue
 from experts.find.similar import MEASURED, kept
 from experts.models import Advice
+from experts.record import advising, desk, queue
 from people.access import expert_model
 
 MODEL = "small"

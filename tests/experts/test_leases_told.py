@@ -10,9 +10,9 @@ import pytest
 from django.utils import timezone
 
 from episodes import events
-from experts import queue
 from experts.find import reading
 from experts.models import Assignment
+from experts.record import queue
 
 
 @pytest.fixture

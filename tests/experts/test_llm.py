@@ -16,9 +16,10 @@ from awmclient.schema import AskOpen, EpisodeStart, ToolSpec
 from episodes.models import VerifierVersion
 from episodes.record import recording
 from episodes.stored import packs
-from experts import closing, desk, endings, llm, opening, queue
+from experts import endings, llm
 from experts.find.reading import open_asks
 from experts.models import Advice, Ask, Draft, ModelCall
+from experts.record import closing, desk, opening, queue
 from people.errors import Invalid
 from tests.awmclient.openai_server import OpenAIServer, answering, error
 from tests.awmclient.spellings import spellings

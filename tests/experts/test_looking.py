@@ -14,9 +14,10 @@ from django.utils import timezone
 from awmclient.chat import EndpointConfig
 from awmclient.schema import AskOpen
 from episodes.models import Episode, OutcomeHold
-from experts import advising, batch, desk, looking, opening, queue
+from experts import looking
 from experts.find.answer_links import answer_path
 from experts.models import Ask, AskEvent, ModelCall
+from experts.record import advising, batch, desk, opening, queue
 from people.errors import AppError
 from tests.awmclient.openai_server import OpenAIServer, answering, error
 from tests.browsing import as_person, html

@@ -27,9 +27,9 @@ from hypothesis.stateful import (
 from awmclient.schema import AskOpen, EpisodeStart, Finish
 from episodes.models import Episode
 from episodes.record import recording
-from experts import advising, closing, desk, opening, queue
 from experts.errors import LeaseLost, TooLate
 from experts.models import Advice, Ask, AskEvent, Assignment, Draft
+from experts.record import advising, closing, desk, opening, queue
 from people.errors import AppError
 from tests.moves import recorded
 from tests.reading import steps_read_by

@@ -9,11 +9,11 @@ import pytest
 from django.utils import timezone
 
 from episodes.models import Episode
-from experts import advising, closing, queue
 from experts.errors import TooLate
 from experts.mcp import sessions
 from experts.mcp.server import result_of
 from experts.models import Ask, Assignment, Draft
+from experts.record import advising, closing, queue
 from people.errors import Invalid
 from tests.people_by_name import token
 from tests.reading import steps_read_by

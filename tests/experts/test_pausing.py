@@ -12,9 +12,9 @@ from awmclient.interrupts import RunInterrupts
 from awmclient.schema import Finish, RunStart
 from episodes.models import Episode, EpisodeState
 from episodes.record import recording
-from experts import advising, closing, pausing, queue
 from experts.errors import AskConflict, Used
 from experts.models import Ask
+from experts.record import advising, closing, pausing, queue
 from people.errors import Invalid
 from tests.browsing import as_person, html
 from tests.people_by_name import token

@@ -16,9 +16,9 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish, ToolCall
 from episodes.errors import EpisodeEnded, StepConflict
 from episodes.models import Episode
 from episodes.record import recording
-from experts import advising, closing, opening, queue
 from experts.errors import AlreadyClaimed, AskConflict, ExpertOff, LeaseLost, StillOpen, TooLate
 from experts.models import Advice, Ask, Assignment
+from experts.record import advising, closing, opening, queue
 from people.access import bearer
 from people.errors import Forbidden, Invalid, NotFound
 from people.record.members import issue_token

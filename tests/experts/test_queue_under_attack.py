@@ -13,10 +13,10 @@ from pydantic import ValidationError
 from awmclient.schema import AskOpen, EpisodeStart, RunStart
 from episodes.models import Episode
 from episodes.record import recording
-from experts import advising, closing, desk, opening, queue
 from experts.errors import LeaseLost, TooLate, TooManyAsks
-from experts.find import arriving
 from experts.models import Advice, Ask, Assignment
+from experts.record import advising, closing, desk, opening, queue
+from experts.who import arriving
 from tests.locks import somebody_waits_for_a_lock
 from tests.people_by_name import token
 

@@ -9,9 +9,9 @@ from django.db import connections
 
 from awmclient.schema import AskOpen, EpisodeStart, ToolCall
 from episodes.record import recording
-from experts import advising, desk, opening, queue, tagging
 from experts.errors import StillOpen, TooLate
 from experts.models import Draft
+from experts.record import advising, desk, opening, queue, tagging
 from people.access import system
 from people.errors import Forbidden, Invalid, NotFound, WrongScope
 from reviews.models import Annotation

@@ -9,9 +9,10 @@ from awmenv.blockers import CANT_ANSWER
 from episodes.models import Episode
 from episodes.record import recording
 from episodes.stored.packs import blockers_of
-from experts import endings, opening
-from experts.find.availability import known_answer
+from experts import endings
 from experts.models import Ask, AskEvent
+from experts.record import opening
+from experts.who.cached import known_answer
 from notices.models import Delivery
 from people.access import system
 from runs.errors import BadPlan

@@ -15,10 +15,12 @@ from django.test import Client
 from django.utils import timezone
 
 from awmclient.chat import EndpointConfig
-from experts import advising, desk, queue, tasks
+from experts import tasks
 from experts.models import Advice, Ask, Assignment
-from notices import sending, slack, subscriptions
+from experts.record import advising, desk, queue
+from notices import sending
 from notices.models import Delivery
+from notices.record import slack, subscriptions
 from people.errors import Invalid
 from people.record import jobs, members
 from tests.awmclient.openai_server import OpenAIServer, answering

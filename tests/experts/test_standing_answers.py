@@ -14,9 +14,9 @@ from django.utils import timezone
 from pydantic import ValidationError
 
 from awmclient.schema import StandingAnswerBody
-from experts import advising, closing, queue, standing_answers
 from experts.find.reading import active_standing
 from experts.models import Advice, Ask, Assignment, StandingAnswer
+from experts.record import advising, closing, queue, standing_answers
 from people.access import bearer
 from people.errors import AppError, Forbidden, Invalid
 from people.models import ApiToken, AuditEntry, Membership
@@ -241,7 +241,7 @@ def test_refused_standing_answer_leaves_the_answer_sent(edo, asked, wrong):
 
 @pytest.mark.django_db(transaction=True)
 def test_of_two_asks_at_once_a_count_of_one_serves_one(edo, asked):
-    from experts.standing_answers import _answer_open
+    from experts.record.standing_answers import _answer_open
 
     first, second = asked(**approval(REPLY)), asked(**approval(REPLY))
     StandingAnswer.objects.create(

@@ -12,10 +12,11 @@ from awmclient.schema import RunStart
 from episodes.models import Episode, Step
 from episodes.record import recording
 from episodes.stored.entries import entry_of
-from experts import advising, closing, desk, queue
 from experts.errors import AlreadyDeclined, AtCapacity, DraftConflict, NotForYou, NotYours, StillOpen, TooLate, Used
-from experts.find import availability, board
+from experts.find import board
 from experts.models import Advice, Ask, AskEvent, Draft, Presence
+from experts.record import advising, closing, desk, queue
+from experts.who import advisers, online, placing, policies
 from people.access import bearer, expert_model, system
 from people.errors import Forbidden, Invalid, NotFound
 from people.models import Membership
@@ -60,7 +61,7 @@ def test_model_first_holds_with_an_open_tab_on_page_and_row(asked, ada, settings
     page = html(as_person(ada).get("/desk/")).replace("\u00a0", " ")
     assert "Model first; 0% and asks with low model confidence" in page
     assert board.reached(ask) == "Model first; 0% go to people."
-    assert board.underline(availability.outlook(project, timezone.now())).startswith("Expert models answer first.")
+    assert board.underline(online.outlook(project, timezone.now())).startswith("Expert models answer first.")
 
 
 def test_people_come_first_while_free_where_that_is_set(asked, ada, settings, project):
@@ -70,7 +71,7 @@ def test_people_come_first_while_free_where_that_is_set(asked, ada, settings, pr
     ask = fresh(asked())
     assert (ask.tier, ask.tier_reason, ask.chance) == ("people", "people_free", 1.0)
     assert "People first while they have capacity" in html(as_person(ada).get("/desk/"))
-    assert "Expert models answer first" not in board.underline(availability.outlook(project, timezone.now()))
+    assert "Expert models answer first" not in board.underline(online.outlook(project, timezone.now()))
 
 
 def test_declined_ask_can_be_claimed_by_others_only(asked, ada, edo):
@@ -103,7 +104,7 @@ def test_an_ask_waits_for_whoever_is_at_the_desk(asked, ada, edo, models):
     passes(edo, ask)
     assert fresh(ask).tier == "people"
     desk.seen(ada, away=True)
-    assert not availability.pool(fresh(ask), timezone.now())[1]
+    assert not advisers.pool(fresh(ask), timezone.now())[1]
 
 
 def test_a_skill_that_nobody_has_is_a_refusal_that_says_so(asked, edo, project):
@@ -342,9 +343,9 @@ def test_presence_counts_claims_and_not_agent_reads(asked, ada, project):
     agent = bearer(issue_token(ada, "loop", "agent")[0])
     queue.claim(script, asked().pk)
     desk.seen(agent)
-    assert [one.actor_key for one in availability.here(project, timezone.now())] == [script.key]
+    assert [one.actor_key for one in online.here(project, timezone.now())] == [script.key]
     Presence.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
-    assert not availability.here(project, timezone.now())
+    assert not online.here(project, timezone.now())
 
 
 def test_what_stands_before_people_is_counted_by_run(asked, ada):
@@ -352,11 +353,11 @@ def test_what_stands_before_people_is_counted_by_run(asked, ada):
     mine, other = asked(run=large), asked()
     asked(run=large)
     asked()
-    policy = availability.policy_of(availability.desk_of(ada.project), mine.episode)
-    load = availability.load_for(mine, policy, timezone.now())
+    policy = policies.policy_of(policies.desk_of(ada.project), mine.episode)
+    load = placing.load_for(mine, policy, timezone.now())
     assert (load.ahead, load.ahead_of_run, load.runs) == (3, 1, 3)
     queue.claim(ada, other.pk)
-    assert availability.served(ada.project) == {other.episode_id: 1}
+    assert online.served(ada.project) == {other.episode_id: 1}
 
 
 def test_a_look_at_an_open_ask_reads_once(asked, ada, django_assert_num_queries):

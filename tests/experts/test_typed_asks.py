@@ -13,9 +13,9 @@ from awmclient.schema import Advice, AskOpen
 from awmclient.typed import TIMEOUT_REASON, rejected
 from episodes.show.step_cards import card_of
 from episodes.tool_schemas import Checker
-from experts import advising, closing, opening, queue
 from experts.models import Advice as Row
 from experts.models import Ask, Draft
+from experts.record import advising, closing, opening, queue
 from experts.rules import decisions
 from experts.rules.decisions import Misfit
 from people.errors import Invalid

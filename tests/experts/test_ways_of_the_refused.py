@@ -11,12 +11,13 @@ from django.test import Client
 from django.utils import timezone
 
 from awmclient.schema import StandingAnswerBody
-from experts import standing_answers
-from experts.find import answer_links, authority, availability
+from experts.find import answer_links
 from experts.models import Ask
 from experts.notifications import KIND, AskSubject
-from notices import deliveries, slack
+from experts.record import standing_answers
+from experts.who import advisers, authority
 from notices.models import Channel, Delivery, Subscription
+from notices.record import deliveries, slack
 from people.errors import Invalid
 from people.models import AuditEntry, Membership
 from people.record import following, members
@@ -84,7 +85,7 @@ WAYS = {
     "reply in Slack": lambda one: one.pressed()[1] is not None,
     "standing answer": lambda one: authority.author_of(one.standing, one.now) is not None,
     "mention": lambda one: "edo" in {name["name"] for name in mentions.names(one.ada)},
-    "routing": lambda one: one.edo.key in {who.key for who in availability.members_of(one.ask.project, one.now)},
+    "routing": lambda one: one.edo.key in {who.key for who in advisers.members_of(one.ask.project, one.now)},
 } | {
     f"{what} by {channel}": (lambda one, how=how, channel=channel: getattr(one, how)(channel))
     for channel in Channel.values

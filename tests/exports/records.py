@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exports.build.building import Walk
+from exports.assembly.building import Walk
 from exports.formats import FORMATS
 from exports.formats.curriculum import TaskRecord
 from exports.recipe import Recipe

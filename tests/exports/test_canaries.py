@@ -15,12 +15,12 @@ from django.test import Client
 from awmclient import schema
 from awmclient.schema import AnswerBody, AskOpen, EpisodeStart, Finish, Outcome, RunStart, StepBatch, TrainingStepReport
 from awmclient.typed import TYPED_FIELDS, Option, ProposedCall
-from curriculum import taking, training
+from curriculum.record import taking, training
 from episodes.models import Episode, Run
 from episodes.record import pinning, recording
-from experts import advising, attaching, opening, queue
-from exports.build import datasets
-from exports.build.building import Walk
+from experts.record import advising, attaching, opening, queue
+from exports.assembly import datasets
+from exports.assembly.building import Walk
 from exports.formats import FORMATS
 from exports.recipe import KINDS, Recipe
 from exports.rules import tokenizing

@@ -23,7 +23,7 @@ from awmclient.testing import MemoryDashboard
 from awmenv.client import EnvironmentClient
 from awmenv.packs import load_pack
 from episodes.record import recording
-from exports.build.building import Walk
+from exports.assembly.building import Walk
 from exports.formats import FORMATS
 from exports.recipe import Recipe
 from exports.rules import tokenizing

@@ -8,7 +8,8 @@ import pytest
 
 from episodes.show.step_cards import card_of
 from exports.rules.shaping import shape
-from imports import importing, readers
+from imports import readers
+from imports.record import importing
 from runs.plan import spending
 from tests.exports.records import record, walk
 from tests.imports.files import ATIF, TASK

@@ -8,9 +8,10 @@ import signal
 
 import pytest
 
-from imports import confining, importing, readers
+from imports import confining, readers
 from imports.errors import FileRefused
 from imports.models import Import
+from imports.record import importing
 from tests.imports.files import OPENAI
 
 pytestmark = pytest.mark.django_db

@@ -18,9 +18,10 @@ from episodes.models import Episode
 from episodes.stored import outcomes
 from episodes.stored.entries import entries_of
 from episodes.visible import trajectory
-from imports import importing, readers, spooling, tasks
+from imports import readers, spooling, tasks
 from imports.errors import FileRefused
 from imports.models import Import
+from imports.record import importing
 from people.errors import Forbidden, Invalid, WrongScope
 from tests.browsing import as_person, html
 from tests.imports.files import ATIF, OPENAI, RECORD, ROWS, TASK, VERIFICATION, text_of

@@ -15,7 +15,7 @@ from awmclient.schema import Fault
 from episodes.stored.arrivals import arrival_of
 from imports import readers
 from imports.readers import containers, unpacking
-from tests.exports.build.test_briefed_episodes import steps as briefed_steps
+from tests.exports.assembly.test_briefed_episodes import steps as briefed_steps
 from tests.exports.records import STEPS, record, walk
 from tests.imports.files import (
     ATIF,

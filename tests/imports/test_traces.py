@@ -13,11 +13,12 @@ from django.utils import timezone
 from awmclient.schema import EpisodeStart
 from episodes.models import Episode
 from episodes.visible import trajectory
-from imports import collecting, otlp_http, readers
+from imports import otlp_http, readers
 from imports.models import Trace, TraceSpan
 from imports.readers import otlp, settled
 from imports.readers.found import TrajectoryDraft
 from imports.readers.traces import NOTE_CHARACTERS, read_trace
+from imports.record import collecting
 from people.errors import BadJson
 from tests.imports.spans import CONVENTIONS, START, TRACE, gen_ai, request, shuffled, span
 from tests.people_by_name import token

@@ -14,10 +14,11 @@ import sys
 import pytest
 
 from episodes.models import Episode
-from imports import collecting, otlp_http, trace_process
+from imports import otlp_http, trace_process
 from imports.models import Trace, TraceSpan
 from imports.readers import otlp, wire
 from imports.readers.settled import Unsettled, WaitingTrace
+from imports.record import collecting
 from imports.trace_process import TraceReader
 from people.errors import BadJson, Busy
 from people.requests.turns import SenderTurns

@@ -2,7 +2,7 @@
 
 import pytest
 
-from notices import subscriptions
+from notices.record import subscriptions
 from tests.asking import asked, models
 from tests.notices.receivers import receiver
 

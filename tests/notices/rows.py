@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.utils import timezone
 
-from notices import deliveries
-from notices.deliveries import SendResult
+from notices.record import deliveries
+from notices.record.deliveries import SendResult
 
 
 def due(now=None):

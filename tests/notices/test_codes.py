@@ -10,9 +10,10 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from awmweb.settings import MailServer
-from notices import allowances, deliveries, sending, subscriptions
+from notices import sending
 from notices.errors import TooManySent, WrongCode
 from notices.models import Allowance, Delivery, Subscription
+from notices.record import allowances, deliveries, subscriptions
 from people.errors import AppError, Invalid
 from people.models import Membership
 from people.record import members

@@ -9,11 +9,11 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from experts import advising, desk, queue
 from experts.models import Assignment
-from notices import deliveries, subscriptions
-from notices.deliveries import SendResult
+from experts.record import advising, desk, queue
 from notices.models import Delivery, QuietHours
+from notices.record import deliveries, subscriptions
+from notices.record.deliveries import SendResult
 from people.models import Membership
 from tests.notices.rows import due, state
 from tests.people_by_name import person

@@ -8,8 +8,9 @@ import re
 import pytest
 
 from awmweb.settings import MailServer
-from notices import deliveries, sending, subscriptions
+from notices import sending
 from notices.models import Delivery, QuietHours, Subscription
+from notices.record import deliveries, subscriptions
 from people.models import Membership
 from tests.browsing import as_person, html
 from tests.notices.receivers import Browser

@@ -18,10 +18,11 @@ from django.utils import timezone
 from awmweb import embedded
 from awmweb.settings import MailServer
 from episodes import events as live
-from experts import closing
-from notices import sending, subscriptions, webpush
+from experts.record import closing
+from notices import sending, webpush
 from notices.errors import TooManySent
 from notices.models import Delivery, Subscription
+from notices.record import subscriptions
 from people.errors import Invalid
 from tests.notices.receivers import Browser, claims_of, mail_server
 

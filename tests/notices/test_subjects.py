@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from notices import deliveries, sending, subjects, subscriptions
+from notices import sending, subjects
 from notices.models import Delivery, QuietHours
+from notices.record import deliveries, subscriptions
 from notices.subjects import KEEP, Relevance, put_off, skip
 from tests.browsing import as_person, html
 from tests.notices.rows import due, state

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, time
 import pytest
 
 from experts.models import Ask
-from notices import subscriptions
 from notices.models import QuietHours, Subscription
+from notices.record import subscriptions
 from people.errors import AppError, Forbidden, Invalid, NotFound
 from people.models import Membership
 from people.record import members

@@ -8,9 +8,10 @@ from urllib.parse import quote
 import pytest
 
 from awmweb.settings import MailServer
-from notices import quoting, sending, subscriptions
+from notices import quoting, sending
 from notices.models import Delivery
 from notices.quoting import HELD_BACK, quoted
+from notices.record import subscriptions
 from tests.notices.receivers import Browser, mail_server
 
 SECRET = "sw0rdfish-Canary/77"

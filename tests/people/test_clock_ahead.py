@@ -10,8 +10,8 @@ from django.utils import timezone
 from awmclient.schema import EpisodeStart
 from episodes.models import Episode, SearchMark
 from episodes.record import indexing, recording
-from imports import collecting
 from imports.models import Trace
+from imports.record import collecting
 from people.models import ProviderTicket, long_ago, unheard_since
 from people.record import following
 from runs.launch import launching

@@ -16,7 +16,7 @@ from django.test import Client
 from awmclient.schema import AskOpen, EpisodeStart
 from awmweb.urls import api
 from episodes.record import recording
-from experts import opening
+from experts.record import opening
 from people import access
 from people.errors import Invalid
 from people.models import ApiToken, TokenScope, granted

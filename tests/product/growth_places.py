@@ -29,11 +29,11 @@ from episodes.show import step_cards, tables
 from episodes.show.alignment import Act, align, matches
 from episodes.stored.entries import entries_of_batch
 from episodes.tool_schemas import Checker
-from experts import standing_answers
 from experts.find import similar
 from experts.mcp.messages import MOST_BYTES as MCP_BYTES
 from experts.mcp.messages import message_of
 from experts.models import StandingAnswer
+from experts.record import standing_answers
 from experts.rules import decisions
 from exports.formats.preference import dpo
 from exports.recipe import Recipe

@@ -9,9 +9,9 @@ import pytest
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch
 from episodes.models import Episode, Privilege
 from episodes.record import recording
-from experts import advising, opening, queue
-from experts import tagging as questions
-from exports.build import datasets
+from experts.record import advising, opening, queue
+from experts.record import tagging as questions
+from exports.assembly import datasets
 from exports.recipe import Recipe
 from people import access
 from people.access import system

@@ -23,8 +23,8 @@ from awmclient.toolcalls import Call
 from episodes.record import appending, recording
 from episodes.stored import settled
 from episodes.visible.trajectory import steps_of
-from experts import advising, queue
 from experts.models import Ask
+from experts.record import advising, queue
 from people.models import new_id
 from runs import tasks
 from runs.launch import launching

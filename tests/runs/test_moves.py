@@ -12,8 +12,8 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish, StandingAnswerBody, 
 from episodes.models import BranchArm, Episode, EpisodeState, Fork, Knowledge, Origin
 from episodes.record import admitting, ask_steps, branching, queueing, recording
 from episodes.stored.arrivals import Arrival
-from experts import advising, closing, desk, opening, queue, standing_answers
 from experts.models import Ask
+from experts.record import advising, closing, desk, opening, queue, standing_answers
 from exports.jobs import requesting
 from exports.recipe import Recipe
 from people import access

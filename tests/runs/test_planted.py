@@ -16,7 +16,7 @@ from episodes.models import Episode
 from episodes.record import recording
 from episodes.record.appending import Append, append_together
 from episodes.stored.entries import entries_of
-from experts import attaching, opening
+from experts.record import attaching, opening
 from people.access import system
 from runs.launch import planning
 from runs.models import Plan

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 
 from awmweb.retention import reasons
 from awmweb.retention.rule_pass import RetentionKind, RulePass, Sized, bury, chunks
-from exports.build import storing
+from exports.assembly import storing
 from exports.jobs import removing, requesting, turns
 from exports.models import PUSHING, Export, ExportState, Push
 from people.access import scoped, system

@@ -12,7 +12,7 @@ from typing import Any, get_args
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from exports.build import datasets
+from exports.assembly import datasets
 from exports.jobs import working
 from exports.recipe import FILTERS, KINDS, AdviceMode, OptIn, ReasoningChoice, Recipe
 from exports.select.selecting import filters_of, selected

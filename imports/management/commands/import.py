@@ -9,9 +9,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from imports import importing
 from imports.readers import FORMATS
 from imports.readers.found import lost_words
+from imports.record import importing
 from people.access import system_actor
 from people.errors import AppError
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from imports import importing
+from imports.record import importing
 
 
 class Command(BaseCommand):

@@ -15,7 +15,7 @@ from people.access import Actor, system_actor
 from people.errors import AppError
 from people.record import members
 from people.text.in_words import count
-from runs.launch import benchmarking, planning, preflight
+from runs.launch import benchmarking, planning, preflight, selecting
 from runs.models import Plan
 from runs.plan import plans
 from runs.show import overview, report
@@ -70,7 +70,7 @@ class Command(BaseCommand):
             split, tasks = "", [f"{scenario}/{idx}" for scenario, idx in sides.val]
         given = {"seeds": options["seeds"], "policy": options["policy"], "tasks": tasks, "split": split}
         document = benchmarking.plan_for(arms, named=options["recipe"], scenarios=options["scenario"], **given)
-        for doubt in preflight.doubts(actor, document, planning.tasks_of(actor, document)):
+        for doubt in preflight.doubts(actor, document, selecting.tasks_of(actor, document)):
             self.stdout.write(f"  {doubt}")
         plan, _ = planning.launch(actor, document)
         self.stdout.write(f"run {plan.pk}: {count(plan.tries.count(), 'episode')}")

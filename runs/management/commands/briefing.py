@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from people.access import Actor, system_actor
 from people.errors import AppError
-from runs.launch import briefings, planning
+from runs.launch import briefings, selecting
 from runs.plan.plans import plan_from_yaml
 
 
@@ -35,7 +35,7 @@ class Command(BaseCommand):
     def _done(self, actor: Actor, options: dict[str, Any]) -> str:
         if options["lacking"]:
             document = plan_from_yaml(_read(options["lacking"]))
-            found = briefings.lacking(actor, document, planning.tasks_of(actor, document))
+            found = briefings.lacking(actor, document, selecting.tasks_of(actor, document))
             lines = [f"{arm}: {', '.join(tasks)}" for arm, tasks in found.items()]
             return "\n".join(lines) or "Every task has a briefing in the arms that give one."
         scenario, _, idx = options["task"].rpartition("/")

@@ -15,7 +15,7 @@ from episodes.models import Run
 from people.access import Actor, scoped, system_actor
 from people.errors import AppError
 from people.text.in_words import count
-from runs.launch import estimating, planning, preflight
+from runs.launch import estimating, planning, preflight, selecting
 from runs.plan.plans import PlanDocument, plan_from_yaml
 from runs.show.comparison import compare_run, is_settled
 
@@ -59,7 +59,7 @@ class Command(BaseCommand):
                 raise CommandError(f"{file} is not UTF-8: {error.reason} at byte {error.start}.") from error
             if options["estimate"]:
                 planning.check(document)
-                tasks = planning.tasks_of(actor, document)
+                tasks = selecting.tasks_of(actor, document)
                 found = estimating.estimate(actor, document, len(tasks))
                 self.stdout.write(f"{count(found.episodes, 'episode')}. {found.words}")
                 self._check(actor, document, tasks)
@@ -68,7 +68,7 @@ class Command(BaseCommand):
                 return self._preflight(actor, document)
             plan, made = planning.launch(actor, document, options["key"])
             # on standard error: standard output is the one line that scripts read
-            for doubt in preflight.doubts(actor, document, planning.tasks_of(actor, document)) if made else ():
+            for doubt in preflight.doubts(actor, document, selecting.tasks_of(actor, document)) if made else ():
                 self.stderr.write(f"  {doubt}")
             return (
                 f"{'launched' if made else 'known'} {plan.run_id}: {count(plan.tries.count(), 'episode')}, {plan.state}"
@@ -94,13 +94,13 @@ class Command(BaseCommand):
             raise CommandError(f"There is no run {named}.")
         return run_named(actor.project, named).pk
 
-    def _check(self, actor: Actor, document: PlanDocument, tasks: Sequence[planning.Task]) -> None:
+    def _check(self, actor: Actor, document: PlanDocument, tasks: Sequence[selecting.Task]) -> None:
         """Print the arguments for and against the plan's comparison."""
         for line in (*preflight.doubts(actor, document, tasks), *preflight.checked(actor, document, tasks)):
             self.stdout.write(f"  {line}")
 
     def _preflight(self, actor: Actor, document: PlanDocument) -> str:
-        tasks = planning.tasks_of(actor, document)
+        tasks = selecting.tasks_of(actor, document)
         self._check(actor, document, tasks)
         plan, _ = planning.launch(actor, preflight.trial(document, tasks))
         self.stdout.write(f"run {plan.pk}: {count(plan.tries.count(), 'rollout')}")

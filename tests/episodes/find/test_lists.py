@@ -8,8 +8,8 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, RunStart
 from episodes.find import lists
 from episodes.record import recording
 from episodes.stored import run_sizes
-from experts import opening
 from experts.find.reading import open_asks, page_of_asks
+from experts.record import opening
 from people import access
 from people.errors import Invalid, WrongScope
 from people.record.members import issue_token

@@ -17,7 +17,7 @@ from episodes.find.search_text import FOUND_CHARS, matches, text_of
 from episodes.models import Episode, EpisodeFacts, EpisodeWords, SearchMark, Step, StepWords
 from episodes.record import indexing, recording
 from episodes.visible.lens import EVERYTHING
-from experts import advising, opening, queue
+from experts.record import advising, opening, queue
 from people.errors import Invalid
 
 pytestmark = pytest.mark.django_db

@@ -17,8 +17,8 @@ from episodes.models import Episode, SavedView
 from episodes.pages import many
 from episodes.record import indexing, recording
 from episodes.show import wall
-from experts import opening
 from experts.models import Ask
+from experts.record import opening
 from exports import recipe
 from tests.browsing import as_person, html
 

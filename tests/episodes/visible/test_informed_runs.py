@@ -10,9 +10,9 @@ from django.test import Client
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, RunStart
 from episodes.models import Episode, Run
 from episodes.record import recording
-from experts import opening
 from experts.mcp import sessions
 from experts.models import Ask
+from experts.record import opening
 from people import access
 from people.errors import NotFound, WrongScope
 from people.models import TokenScope

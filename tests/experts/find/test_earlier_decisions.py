@@ -6,9 +6,9 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from experts import batch
 from experts.find.earlier_decisions import earlier_decisions
 from experts.models import Ask
+from experts.record import batch
 from tests.browsing import as_person
 from tests.experts.test_standing_answers import REPLY, approval, give
 

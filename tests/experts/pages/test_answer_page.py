@@ -12,8 +12,8 @@ from awmclient.schema import STEP, AskOpen, EpisodeStart
 from episodes.models import VerifierVersion
 from episodes.record import recording
 from episodes.stored import packs
-from experts import advising, closing, desk, opening, queue
 from experts.models import Advice, Ask, Desk, Draft, QuickReply
+from experts.record import advising, closing, desk, opening, queue
 from people.access import expert_model, system
 from people.errors import Invalid
 from people.models import Membership

@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from awmclient.schema import STEP, AskOpen, EpisodeStart
 from episodes.record import recording
-from experts import advising, closing, desk, opening, queue
 from experts.find import board
 from experts.models import Advice, Ask, Assignment
+from experts.record import advising, closing, desk, opening, queue
 from people.models import Membership
 from tests.browsing import as_person, html
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
-from experts import advising, closing, desk, queue
 from experts.errors import AlreadyClaimed, AlreadyDeclined, LeaseLost, TooLate
 from experts.models import Advice, Ask, AskEvent, Decline
+from experts.record import advising, closing, desk, queue
 from people.access import expert_model
 from people.errors import Forbidden, Invalid, NotFound
 from people.models import Membership

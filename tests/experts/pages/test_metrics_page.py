@@ -14,11 +14,11 @@ from django.utils import timezone
 from awmclient.schema import AskOpen, EpisodeStart, Finish, RunStart, ToolCall, ToolCallStep, ToolSpec
 from episodes.models import VerifierOutcome
 from episodes.record import recording
-from experts import advising, closing, desk, opening, queue
 from experts.errors import TooLate
 from experts.metrics import records
 from experts.metrics.records import Look
 from experts.models import Ask
+from experts.record import advising, closing, desk, opening, queue
 from people import access
 from people.errors import WrongScope
 from tests.browsing import as_person, html

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from awmclient.schema import Finish
 from episodes.record import recording
-from experts import advising, closing, queue
+from experts.record import advising, closing, queue
 from tests.browsing import as_person, html
 
 

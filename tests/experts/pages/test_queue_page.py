@@ -10,9 +10,10 @@ from django.utils import timezone
 
 from awmclient.schema import RunStart
 from episodes.record import recording
-from experts import advising, closing, desk, queue
-from experts.find import availability, board, eligibility
+from experts.find import board
 from experts.models import Ask, Presence
+from experts.record import advising, closing, desk, queue
+from experts.who import advisers, eligibility, online
 from people.models import Membership, Role
 from tests.asking import MODEL
 from tests.browsing import as_person, html
@@ -253,9 +254,9 @@ def test_away_with_an_end_is_over_by_itself(asked, edo):
     told = client.post("/presence", {"away": "1", "minutes": "30"}, headers=JSON).json()
     left = datetime.fromisoformat(told["until"]) - timezone.now()
     assert told["away"] and timedelta(minutes=29) < left <= timedelta(minutes=30)
-    assert "Away until" in page(edo) and edo.key not in availability.to_tell(ask, timezone.now())
+    assert "Away until" in page(edo) and edo.key not in advisers.to_tell(ask, timezone.now())
     later = timezone.now() + timedelta(minutes=31)
-    assert edo.key in availability.to_tell(ask, later) and availability.away_of(edo, later) is None
+    assert edo.key in advisers.to_tell(ask, later) and online.away_of(edo, later) is None
     Presence.objects.update(away_until=timezone.now() - timedelta(seconds=1))
     assert client.post("/presence", headers=JSON).json() == {"away": False, "until": ""}
     assert not Presence.objects.get().away
@@ -282,7 +283,7 @@ def test_named_handover_goes_to_that_person_first(asked, ada, edo, project):
     queue.claim(edo, handed.pk)
     told = as_person(edo).post(f"/queue/{handed.pk}/hand", {"to": noa.key, "reason": "she knows it."}, headers=JSON)
     assert told.json() == {"said": "Transferred to noa."}
-    assert "For noa: she knows it." in page(edo) and availability.to_tell(fresh(handed), timezone.now()) == {noa.key}
+    assert "For noa: she knows it." in page(edo) and advisers.to_tell(fresh(handed), timezone.now()) == {noa.key}
     assert board.next_for(noa, timezone.now()).pk == handed.pk
     queue.claim(ada, first.pk)
     assert board.next_for(edo, timezone.now()) is None  # left to noa while she is online

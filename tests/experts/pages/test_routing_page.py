@@ -9,10 +9,10 @@ import threading
 import pytest
 from django.db import connection
 
-from experts import desk
 from experts.errors import PolicyRefused
 from experts.models import Desk, ModelCall
 from experts.pages import routing
+from experts.record import desk
 from people.errors import Invalid, NotFound
 from people.models import AuditEntry, Membership
 from people.record.members import ensure_member, set_skills

@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 import pytest
 from django.test import Client
 
-from experts import closing, queue
 from experts.find.answer_links import answer_path
 from experts.models import Ask
+from experts.record import closing, queue
 from tests.browsing import as_person
 from tests.experts.test_standing_answers import approval
 

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from experts import advising, batch, desk, queue
 from experts.find.answer_links import answer_path
 from experts.models import Ask, Draft
+from experts.record import advising, batch, desk, queue
 from experts.rules import second_look
 from experts.rules.second_look import Returned
 from people.access import expert_model

@@ -13,10 +13,10 @@ from django.utils import timezone
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch, TrainingStepReport
 from awmenv.attesting import sha256_of
-from curriculum import training
+from curriculum.record import training
 from episodes.models import Episode, Erratum, OutcomeHold, RejudgedEpisode, Step, VerifierOutcome, VerifierVersion
 from episodes.record import recording, rejudging
-from exports.build import datasets, storing
+from exports.assembly import datasets, storing
 from exports.explain import errata, explaining
 from exports.jobs import pushing
 from exports.models import Export

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exports.build.building import Walk
+from exports.assembly.building import Walk
 from exports.errors import BadRecipe
 from exports.formats import FORMATS
 from exports.recipe import Recipe

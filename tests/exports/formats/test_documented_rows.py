@@ -13,7 +13,7 @@ import yaml
 from django.core.management import get_commands, load_command_class
 
 from experts.models.asks import TAGS
-from experts.tagging import TAG_VALUES
+from experts.record.tagging import TAG_VALUES
 from exports.formats import FORMATS
 from exports.recipe import Recipe
 from tests.exports.records import FAILED, STEPS, record, task_record, walk

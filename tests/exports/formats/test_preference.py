@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from exports.build.building import Walk
+from exports.assembly.building import Walk
 from exports.formats import FORMATS
 from exports.rules.quotations import VerifierWords
 from tests.exports.records import COMPLETE, FAILED, STEPS, ground, record, walk, with_advice

@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from exports import tasks
-from exports.build import storing
+from exports.assembly import storing
 from exports.jobs import hub_commits, pushing, turns
 from exports.management.commands import push as push_command
 from exports.models import Export, Push

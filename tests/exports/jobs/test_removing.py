@@ -8,7 +8,7 @@ import pytest
 
 from awmweb.erasing.episodes import erase_episode
 from exports import tasks
-from exports.build import storing
+from exports.assembly import storing
 from exports.errors import StoreUnavailable
 from exports.jobs import requesting, working
 from exports.models import Export, ExportState

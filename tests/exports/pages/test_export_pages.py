@@ -18,8 +18,8 @@ from django.utils import timezone
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch, ToolSpec
 from episodes.models import Episode
 from episodes.record import recording
-from experts import advising, opening, queue
-from exports.build import datasets, parts, storing
+from experts.record import advising, opening, queue
+from exports.assembly import datasets, parts, storing
 from exports.errors import BadRecipe
 from exports.explain import preview as previewing
 from exports.formats import FORMATS

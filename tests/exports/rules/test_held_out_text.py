@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from exports.build.building import Walk
+from exports.assembly.building import Walk
 from exports.formats import FORMATS
 from exports.recipe import KINDS
 from exports.rules.held_out import HeldOutTasks

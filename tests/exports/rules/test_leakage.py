@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from exports.build.building import Walk
+from exports.assembly.building import Walk
 from exports.formats import FORMATS
 from exports.recipe import KINDS, BadRecipe, Recipe
 from exports.record import EpisodeResult

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exports.build.building import Walk
+from exports.assembly.building import Walk
 from exports.errors import BadRecipe
 from exports.formats import FORMATS
 from exports.recipe import Recipe

@@ -6,7 +6,7 @@ import pytest
 
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes.record import recording
-from experts import opening, queue
+from experts.record import opening, queue
 from people.errors import Invalid
 from people.models import Membership
 from people.record import members
@@ -32,7 +32,7 @@ def test_leaving_goes_through_apps_from_above_to_below(project, ada, edo, monkey
         members, "_on_leave", [lambda who, one=one: called.append(one.__module__) or one(who) for one in known]
     )
     members.remove_member(ada, Membership.objects.get(project=project, user=edo.person).pk)
-    assert called == ["experts.queue", "reviews.record.assigning", "notices.subscriptions"]
+    assert called == ["experts.record.queue", "reviews.record.assigning", "notices.record.subscriptions"]
 
 
 def test_invitation_does_not_change_a_members_role(project, ada, edo):

@@ -11,7 +11,7 @@ from django.urls import get_resolver, reverse
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes.live.consumers import PROJECT, actor_for
 from episodes.record import recording
-from experts import opening
+from experts.record import opening
 from people.access import SESSION_ENTRIES
 from people.errors import NotFound
 from people.record import members

@@ -11,7 +11,7 @@ from awmclient.schema import EpisodeStart, Finish, Outcome
 from episodes.models import Episode, VerifierOutcome
 from episodes.record import recording
 from episodes.stored.splits import task_key
-from exports.build import datasets
+from exports.assembly import datasets
 from exports.recipe import Recipe
 from people.access import system
 from reviews.models import Correction

@@ -16,8 +16,8 @@ from episodes.find.facets import ListQuery, counted
 from episodes.models import Episode, OutcomeHold
 from episodes.pages import many
 from episodes.record import recording
-from experts import advising, opening, queue
 from experts.models import Ask
+from experts.record import advising, opening, queue
 from people.errors import Invalid, WrongScope
 from reviews.record import annotating, assigning, deciding, schemas
 from reviews.record.deciding import Wanted

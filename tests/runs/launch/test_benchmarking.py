@@ -7,8 +7,8 @@ from django.core.management import CommandError, call_command
 
 from awmclient.schema import AskOpen, EpisodeStart, RunStart
 from episodes.record import pinning, recording
-from experts import opening
 from experts.models import Advice, Ask
+from experts.record import opening
 from people import access
 from people.record import members
 from runs.errors import BadPlan

@@ -26,6 +26,7 @@ from runs.launch import (
     launching,
     planning,
     preflight,
+    selecting,
 )
 from runs.models import Briefing
 from runs.plan import spending
@@ -245,13 +246,13 @@ def test_person_who_sees_outcomes_of_a_source_sees_the_verifier(ada, rita):
 def test_checks_before_a_launch_name_tasks_without_a_briefing(ada, serve):
     serve(says("x"))
     plan = document(arms=[*WRITTEN, DISTILLED[1]], tasks={"limit": 2})
-    found = preflight.doubts(ada, plan, planning.tasks_of(ada, plan))
+    found = preflight.doubts(ada, plan, selecting.tasks_of(ada, plan))
     assert sum("2 tasks of 2 would have no briefing in" in one for one in found) == 2
     for place in played(ada):
         briefings.write(ada, *place, "Look.")
-    assert not [one for one in preflight.doubts(ada, plan, planning.tasks_of(ada, plan)) if "briefing in" in one]
+    assert not [one for one in preflight.doubts(ada, plan, selecting.tasks_of(ada, plan)) if "briefing in" in one]
     mixed = document(arms=[{"name": "a"}, {"name": "b", "expert": "plain", "briefing": "human"}], tasks={"limit": 1})
-    assert any("differ in briefing" in one for one in preflight.doubts(ada, mixed, planning.tasks_of(ada, mixed)))
+    assert any("differ in briefing" in one for one in preflight.doubts(ada, mixed, selecting.tasks_of(ada, mixed)))
 
 
 def test_estimate_of_a_briefed_arm_is_from_briefed_episodes(ada):

@@ -11,8 +11,8 @@ from django.utils import timezone
 from awmclient.schema import STEP, AskOpen
 from episodes.models import Episode
 from episodes.record import recording
-from experts import advising, opening, queue
 from experts.models import Advice, Ask
+from experts.record import advising, opening, queue
 from people.access import system
 from runs.launch import estimating, launching
 from runs.plan.plans import to_yaml

@@ -16,7 +16,7 @@ from episodes.record import recording
 from people.access import system
 from people.models import AuditEntry
 from runs.errors import BadPlan, NotFitted
-from runs.launch import launching, planning, preflight, withdrawing
+from runs.launch import launching, planning, preflight, selecting, withdrawing
 from runs.models import Arm, Plan, PlanState
 from runs.plan.plans import plan_from_yaml, to_yaml
 from runs.play.playing import rule_of
@@ -189,7 +189,7 @@ def test_gate_that_is_worse_is_withdrawn_and_its_episodes_go_on(ada):
     page = html(as_person(ada).get(f"/runs/{plan.pk}/"))
     assert 'id="curve"' in page and "The gate of gated was withdrawn" in page and "curve.csv" in page
     again = document(name="again", arms=arms)
-    assert preflight.doubts(ada, again, planning.tasks_of(ada, again))[0] == (
+    assert preflight.doubts(ada, again, selecting.tasks_of(ada, again))[0] == (
         "The gate of gated was withdrawn in the run planted."
     )
 
@@ -215,10 +215,10 @@ def test_gate_is_not_withdrawn_by_corrected_outcomes_alone(ada):
 
 def test_gate_names_what_it_was_fitted_on_in_the_next_plan(ada):
     said = document(arms=[{"name": "off"}])
-    scenario = planning.tasks_of(ada, said)[0][0]
+    scenario = selecting.tasks_of(ada, said)[0][0]
     known = AskGate(**{**a_gate().model_dump(exclude={"digest"}), "card": {"scenarios": [scenario]}})
     said = document(arms=[{"name": "off"}, {"name": "gated", "expert": "plain", "ask": known.model_dump()}])
-    assert preflight.doubts(ada, said, planning.tasks_of(ada, said))[0] == (
+    assert preflight.doubts(ada, said, selecting.tasks_of(ada, said))[0] == (
         f"The gate of gated was fitted on 1 scenario of this plan: {scenario}."
     )
-    assert any("rule of when to ask" in one for one in preflight.checked(ada, said, planning.tasks_of(ada, said)))
+    assert any("rule of when to ask" in one for one in preflight.checked(ada, said, selecting.tasks_of(ada, said)))

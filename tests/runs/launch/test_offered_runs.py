@@ -9,11 +9,11 @@ from django.db import IntegrityError, transaction
 from awmclient.chat import EndpointConfig
 from awmclient.schema import AskOpen
 from episodes.record import recording
-from experts import advising, opening, queue
 from experts.models import Advice
+from experts.record import advising, opening, queue
 from people.access import system
 from runs.errors import BadPlan, NoExpertModel
-from runs.launch import feeding, launching, planning, preflight
+from runs.launch import feeding, launching, planning, preflight, selecting
 from runs.models import PlannedTry
 from runs.plan.plans import plan_of
 from runs.show.comparison import compare_run, tries_of
@@ -187,6 +187,6 @@ def test_time_of_people_counts_and_that_of_programs_does_not(ada, project):
 def test_few_offers_are_doubted_before_the_launch(ada):
     small = document(arms=DRAWN, tasks={"limit": 6})
     assert "drawn draws its offers for 6 episodes; a result needs 60." in preflight.doubts(
-        ada, small, planning.tasks_of(ada, small)
+        ada, small, selecting.tasks_of(ada, small)
     )
     assert plan_of(small.model_dump()) == small

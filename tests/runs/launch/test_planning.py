@@ -22,7 +22,7 @@ from people.errors import Forbidden, KeyConflict, NotFound
 from people.models import AuditEntry
 from reviews.record import court
 from runs.errors import BadPlan, NoEndpoint, OtherVersion, UnknownPolicy, WrongState
-from runs.launch import feeding, launching, planning
+from runs.launch import cells, feeding, launching, planning, selecting
 from runs.models import Plan
 from runs.plan import servers
 from runs.plan.plans import (
@@ -330,7 +330,7 @@ def test_added_seeds_continue_a_finished_run(ada, calls):
 
 def replace_pack(monkeypatch):
     """Let every scenario have another version from now on."""
-    for module in (launching, planning):
+    for module in (launching, cells):
         monkeypatch.setattr(module, "scenario_digest", lambda scenario: "f" * 64)
 
 
@@ -440,7 +440,7 @@ def test_plan_with_another_spelling_of_a_task_is_refused(ada, calls, name):
 def test_plan_of_an_unknown_split_is_refused_by_its_name(ada, calls, max_):
     pinning.pin(max_, "march", unit="task", seed=1, train=["library_1/1"], val=["helpdesk_1/0"])
     with pytest.raises(BadPlan, match=r"plan\.tasks\.split: There is no split named 'march'\."):
-        planning.tasks_of(ada, document(tasks={"split": "march"}))
+        selecting.tasks_of(ada, document(tasks={"split": "march"}))
 
 
 def test_plan_without_tasks_or_scripts_is_refused_whole(ada, calls):
@@ -448,7 +448,7 @@ def test_plan_without_tasks_or_scripts_is_refused_whole(ada, calls):
         with pytest.raises(error):
             launched(ada, **said)
         with pytest.raises(error):
-            planning.tasks_of(ada, document(**said))
+            selecting.tasks_of(ada, document(**said))
     known = launched(ada, tasks={"limit": 1}).tries.first().task
     with pytest.raises(UnknownPolicy):
         launched(ada, tasks=[known], policy="script:nothing")

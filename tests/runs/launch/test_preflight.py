@@ -13,7 +13,7 @@ from episodes.record import pinning, recording
 from episodes.stored.packs import find_pack
 from people.access import system
 from reviews.record import court
-from runs.launch import launching, planning, preflight
+from runs.launch import launching, preflight, selecting
 from runs.models import Plan, PlanState, Probe
 from runs.show.comparison import is_settled
 from runs.taskset import probes
@@ -30,11 +30,11 @@ FORM = {"name": "x", "arm": ["baseline", "expert"], "policy": "script:oracle", "
 
 def doubts(actor, **said):
     plan = document(tasks=TASKS, **said)
-    return preflight.doubts(actor, plan, planning.tasks_of(actor, plan))
+    return preflight.doubts(actor, plan, selecting.tasks_of(actor, plan))
 
 
 def checked(actor, plan):
-    return preflight.checked(actor, plan, planning.tasks_of(actor, plan))
+    return preflight.checked(actor, plan, selecting.tasks_of(actor, plan))
 
 
 def test_healthy_plan_raises_no_doubt(ada):
@@ -79,7 +79,7 @@ def test_held_out_task_like_a_training_task_is_doubted(ada, monkeypatch):
     plan = document(tasks=["library_1/0"])
     said = preflight.doubts(ada, plan, [("library_1", 0, find_pack("helpdesk_1").tasks("helpdesk_1")[0])])
     assert "1 of 1 held-out task is nearly a training task of the split near." in said
-    assert preflight.doubts(ada, plan, planning.tasks_of(ada, plan)) == []
+    assert preflight.doubts(ada, plan, selecting.tasks_of(ada, plan)) == []
 
 
 def test_verifier_that_changed_since_the_pin_is_doubted(ada):
@@ -101,7 +101,7 @@ def test_version_that_changed_since_the_pin_is_doubted(ada):
 
 def test_trial_is_at_most_ten_rollouts_of_the_control_arm(ada):
     plan = document(tasks=TASKS, control="expert", seeds=3)
-    trial = preflight.trial(plan, planning.tasks_of(ada, plan))
+    trial = preflight.trial(plan, selecting.tasks_of(ada, plan))
     assert [arm.expert for arm in trial.arms] == ["plain"] and sorted(trial.tasks) == TASKS
     assert trial.seeds == 3 and trial.policy == plan.policy
 
@@ -186,14 +186,14 @@ def test_checks_count_probes_and_name_disjoint_splits(ada):
         state="clean",
     )
     pinning.pin(ada, "march", unit="task", seed=1, train=["flights_1/0"], val=TASKS)
-    tasks = planning.tasks_of(ada, plan)
+    tasks = selecting.tasks_of(ada, plan)
     said = preflight.checked(ada, plan, tasks)
     assert "Probes: 1 of 3 tasks clean, 2 not probed (manage.py probe)." in said
     assert "Verifiers: 0 of 3 tasks healthy; 3 not checked." in said
     passed = "Splits: no task is a training task, and no held-out one is nearly one or in a scenario with one."
     assert passed in said and "Power: 3 tasks can hardly show a difference." in said
     six = document(tasks={"limit": 24})
-    known = planning.tasks_of(ada, six)
+    known = selecting.tasks_of(ada, six)
     assert "Power: 24 tasks show a difference of about 32 points in 4 of 5 such runs." in preflight.checked(
         ada, six, known
     )

@@ -15,8 +15,8 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish, StepBatch
 from episodes.errors import EpisodeEnded
 from episodes.models import Episode, EpisodeState, Origin, Step
 from episodes.record import ask_steps, recording
-from experts import advising, closing, opening, queue
 from experts.models import Ask
+from experts.record import advising, closing, opening, queue
 from people import access
 from people.models import new_id
 from people.record import members

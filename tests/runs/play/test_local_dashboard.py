@@ -13,8 +13,8 @@ from django.db import connection
 from episodes.models import Episode
 from episodes.record import recording
 from episodes.visible.trajectory import steps_of
-from experts import advising, queue
 from experts.models import Ask
+from experts.record import advising, queue
 from people import access
 from people.errors import NotFound
 from people.models import Project

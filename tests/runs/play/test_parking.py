@@ -20,8 +20,8 @@ from episodes.models import Episode
 from episodes.record import recording
 from episodes.show.durability import chips
 from episodes.visible.trajectory import steps_of
-from experts import advising, closing, opening, queue
 from experts.models import Ask
+from experts.record import advising, closing, opening, queue
 from people import access
 from people.errors import AppError
 from runs.launch import launching

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from people.access import system
 from reviews.models import CourtCase
 from reviews.record import court
-from runs.launch import planning, preflight
+from runs.launch import preflight, selecting
 from runs.models import Probe
 from runs.show.comparison import tries_of
 from runs.taskset import probes
@@ -89,7 +89,7 @@ def test_probe_finds_tasks_that_pass_without_work(environment, ada, tmp_path, ca
     page = html(as_person(ada).get("/environment/"))
     assert "The code form does not run on the unmodified database." in page
     plan = document(tasks=[f"notes_1/{idx}" for idx in range(6)])
-    said = preflight.checked(ada, plan, planning.tasks_of(ada, plan))
+    said = preflight.checked(ada, plan, selecting.tasks_of(ada, plan))
     assert (
         "Verifiers: 3 of 6 tasks healthy; 1: the code form does not run on the unmodified database; "
         "1: returns complete on the unmodified database; 1 not checked."
@@ -136,7 +136,7 @@ def test_comparison_leaves_out_what_an_earlier_probe_passed(ada):
 def test_doubts_name_probed_tasks_and_a_ruling_goes_first(ada):
     probe(1, "answer_only")
     plan = document(tasks=["notes_1/0", "notes_1/1"])
-    found = preflight.doubts(ada, plan, planning.tasks_of(ada, plan))
+    found = preflight.doubts(ada, plan, selecting.tasks_of(ada, plan))
     assert "1 task of 2 cannot show a difference: passes on an answer alone, by probe." in found
     episode = rows_of_run(system(ada.project), tasks=1, arms=[{"name": "only"}]).tries.get().episode
     type(episode).objects.filter(pk=episode.pk).update(scenario="notes_1", task_idx=1, state="finished")

@@ -13,7 +13,7 @@ from awmclient.schema import AskOpen, EpisodeStart, RunStart, StandingAnswerBody
 from awmweb.urls import api
 from episodes.models import Episode, Step
 from episodes.record import recording, steering
-from experts import attaching, opening, queue, standing_answers
+from experts.record import attaching, opening, queue, standing_answers
 from exports.jobs import requesting
 from exports.recipe import Recipe
 from people import keyed_calls

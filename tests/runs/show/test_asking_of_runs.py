@@ -12,8 +12,8 @@ from django.test import Client
 from awmclient.schema import AskOpen, Finish, Outcome
 from awmenv.blockers import read_blockers
 from episodes.record import recording
-from experts import opening
 from experts.models import Ask
+from experts.record import opening
 from people.access import system
 from runs.show import asking, report
 from runs.show.comparison import compare_run

@@ -13,8 +13,9 @@ from awmclient.schema import STEP, AskOpen, Finish
 from awmweb.settings import price_table
 from episodes.models import Episode
 from episodes.record import recording
-from experts import desk, llm, opening
+from experts import llm
 from experts.models import Ask, ModelCall
+from experts.record import desk, opening
 from people.access import expert_model, system
 from runs.launch import estimating, launching, planning
 from runs.plan import spending

@@ -15,7 +15,7 @@ from episodes.stored import packs
 from exports.explain.preview import preview
 from exports.recipe import Recipe
 from people.record.members import issue_token
-from runs.launch import launching, planning
+from runs.launch import launching, selecting
 from runs.play import playing
 from tests.awmenv.conftest import OpenFolders, start_server
 from tests.awmenv.hostile_packs import pack
@@ -87,15 +87,15 @@ def test_demo_plays_no_partial_scenario(settings, monkeypatch):
 
 def test_plans_and_next_tasks_leave_partial_scenarios_out(ada, monkeypatch):
     pack_ = packs.find_pack("helpdesk_1")
-    whole = planning.tasks_of(ada, document(tasks={"limit": 100}))
+    whole = selecting.tasks_of(ada, document(tasks={"limit": 100}))
     monkeypatch.setattr(pack_.known["helpdesk_1"], "partial", "1 of 3 SQL statements fail")
     run, _ = recording.start_run(ada, RunStart(name="training"))
     assert "helpdesk_1/0" not in next_tasks.sides(run) and "library_1/0" in next_tasks.sides(run)
-    left = planning.tasks_of(ada, document(tasks={"limit": 100}))
+    left = selecting.tasks_of(ada, document(tasks={"limit": 100}))
     assert {scenario for scenario, _, _ in whole} - {scenario for scenario, _, _ in left} == {"helpdesk_1"}
     asked = document(tasks={"limit": 100, "partial": True})
-    assert planning.tasks_of(ada, asked) == whole
-    assert planning.tasks_of(ada, document(tasks=["helpdesk_1/0"])), "who names one asks for it"
+    assert selecting.tasks_of(ada, asked) == whole
+    assert selecting.tasks_of(ada, document(tasks=["helpdesk_1/0"])), "who names one asks for it"
     assert document().digest == document(tasks={"limit": 6, "partial": False}).digest != asked.digest
 
 

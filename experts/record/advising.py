@@ -1,0 +1,436 @@
+"""Writes: answer, edit, withdraw, and answer a group of asks.
+
+Owns answers: the accepted advice, and late or superseded texts stored beside it. Leaves the lease to `queue.py` and
+closing to `closing.py`. Called by the pages, the API and `llm.py`: people, tokens and models answer through the same
+functions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils import timezone
+
+from awmclient.schema import ASKS_BACK, ToolCall
+from episodes.record import ask_steps
+from episodes.show.decisions import decision_in_words
+from experts import events
+from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
+from experts.find.similar import began_with, kept, origins
+from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Desk, Draft, Privilege
+from experts.record import attaching, closing, queue, tagging
+from experts.rules import second_look
+from experts.rules.decisions import checked
+from experts.rules.suggested_calls import refuse_unfit
+from experts.who.policies import desk_read_with
+from people.access import Actor, is_id, may_advise, visible_or_404
+from people.errors import AppError, Invalid, NotFound
+from people.rows import ModelRows
+from people.slots import FREED
+
+_SLOT, _DESK, _ADVICE = ModelRows(Assignment), ModelRows(Desk), ModelRows(Advice)
+CLAIMED = f"""
+SELECT {_SLOT.columns("slot")}, {closing.ASK.columns("ask")}, {closing.EPISODE.columns("episode")},
+       {_DESK.columns("desk")}
+  FROM experts_assignment AS slot JOIN experts_ask AS ask ON ask.id = slot.ask_id
+  JOIN episodes_episode AS episode ON episode.id = ask.episode_id
+  LEFT JOIN experts_desk AS desk ON desk.project_id = ask.project_id
+ WHERE slot.id = %s AND ask.project_id = %s
+"""
+SENT = """
+SELECT slot.state, slot.lease_token, (
+  -- without a nonce no answer is a repeat; false sorts first: an accepted answer before a late one
+  SELECT id FROM experts_advice
+   WHERE ask_id = %(ask)s AND author_key = %(author)s AND nonce = %(nonce)s AND nonce <> '' ORDER BY late LIMIT 1
+), EXISTS (
+  -- as `attached.unsent_files`
+  SELECT FROM experts_attachment
+   WHERE ask_id = %(ask)s AND side = 'answer' AND uploader_key = %(author)s AND advice_id IS NULL
+) FROM experts_assignment AS slot WHERE slot.id = %(slot)s
+"""
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The sources of an answer (a model's draft, an earlier answer or both) and the share of each that it kept."""
+
+    drafted_by: str = ""
+    draft_kept: float | None = None
+    taken_from: Advice | None = None
+    taken_kept: float | None = None
+
+
+def answer(
+    actor: Actor,
+    assignment_id: str,
+    lease_token: str,
+    text: str,
+    nonce: str,
+    tool_calls: list[ToolCall] | None = None,
+    *,
+    drafted_by: str = "",
+    confidence: float | None = None,
+    decision: Any = None,
+    anyway: bool = False,
+    asks_back: bool = False,
+) -> Advice:
+    """Answer a claimed ask. Compares the text with its source before any lock is taken.
+
+    `anyway`: its author has read the reason of an earlier return of a second look, and sends it nevertheless.
+    """
+    may_advise(actor)
+    slot = _slot_of(actor, assignment_id)
+    said = Said(text, tool_calls, check(slot.ask, text, tool_calls, decision), asks_back)
+    _refuse_question(slot.ask, said)
+    _look_again(actor, slot.ask, said)
+    # the same press again was looked at
+    overruled = _overruled(actor, slot.ask, said, anyway) if not _is_sent(actor, slot.ask, nonce) else ""
+    began = _beginning(slot.ask, drafted_by, text)
+    return _accept(actor, slot, lease_token, said, nonce, began, confidence, overruled=overruled)
+
+
+def _slot_of(actor: Actor, assignment_id: str) -> Assignment:
+    """Return a slot with its ask, and with what an answer is checked against: episode and settings of the desk."""
+    row = None
+    if is_id(assignment_id):
+        with connection.cursor() as cursor:
+            cursor.execute(CLAIMED, [assignment_id, actor.project.pk])
+            row = cursor.fetchone()
+    if row is None:
+        raise NotFound
+    slot, row = _SLOT.made(row), row[_SLOT.width :]
+    slot.ask, row = closing.ASK.made(row), row[closing.ASK.width :]
+    slot.ask.episode, row = closing.EPISODE.made(row), row[closing.EPISODE.width :]
+    slot.ask.project = slot.ask.episode.project = actor.project
+    actor.project.desk = _DESK.made(row) if row[0] is not None else Desk(project=actor.project)
+    return slot
+
+
+Look = Callable[[Actor, Ask, "Said", bool], str]
+_looks: list[Look] = []
+
+
+def on_leaving(look: Look) -> None:
+    """Register what looks at each answer before it leaves: it raises to return it, or returns the reason of an earlier
+    return that the author overrules."""
+    _looks.append(look)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What an answer says: words, suggested calls, the decision of a typed ask, and whether it is a question."""
+
+    text: str
+    tool_calls: list[ToolCall] | None = None
+    decision: dict[str, Any] | None = None
+    asks_back: bool = False
+
+    def columns(self) -> dict[str, Any]:
+        calls = [call.model_dump() for call in self.tool_calls] if self.tool_calls else None
+        reason = ASKS_BACK if self.asks_back else ""
+        return {"text": self.text, "tool_calls": calls, "decision": self.decision, "reason": reason}
+
+
+def check(ask: Ask, text: str, tool_calls: list[ToolCall] | None, decision: Any) -> dict[str, Any] | None:
+    """Return the checked decision of a typed ask, None for a question. Raises if the answer does not fit the ask."""
+    if ask.typed:
+        if tool_calls:
+            raise Invalid("tool_calls: a typed ask is answered with a decision, without suggested calls.")
+        return checked(ask.typed, decision, _tools_of(ask))
+    if decision is not None:
+        raise Invalid("decision: this ask is a question. Answer with a text.")
+    if not text.strip() and not tool_calls:
+        raise Invalid("Write an answer or suggest a call.")
+    _refuse_unfit(ask, tool_calls)
+    return None
+
+
+def _tools_of(ask: Ask) -> Iterator[dict[str, Any]]:
+    """Return the agent's tools, which are read at the first of them: most answers need none."""
+    yield from ask.episode.tools or []
+
+
+def _refuse_question(ask: Ask, said: Said) -> None:
+    """Raise if this answer cannot be a question to the agent."""
+    if said.asks_back and ask.typed:
+        raise Invalid("asks_back: a typed ask is answered with a decision. Reject with your question as the reason.")
+    if said.asks_back and (said.tool_calls or not said.text.strip()):
+        raise Invalid("asks_back: write the question as text, without suggested calls.")
+
+
+def refuse_misfit(actor: Actor, ask: Ask, text: str, decision: Any, tool_calls: list[ToolCall] | None = None) -> Said:
+    """Raise if an answer would be refused for what it says, before the ask is claimed for it; return it checked."""
+    said = Said(text, tool_calls, check(ask, text, tool_calls, decision))
+    _look_again(actor, ask, said)
+    return said
+
+
+def _is_sent(actor: Actor, ask: Ask, nonce: str) -> bool:
+    sent = Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce, late=False)
+    return bool(nonce) and not ask.is_open and sent.exists()
+
+
+def _overruled(actor: Actor, ask: Ask, said: Said, anyway: bool) -> str:
+    """Return the reason of a second look that the author overrules. Raises for one that returns this answer.
+
+    Every way by which an answer of a person leaves comes through here, or sends the same words to asks that are alike.
+    """
+    return next((reason for look in _looks if (reason := look(actor, ask, said, anyway))), "")
+
+
+def _look_again(actor: Actor, ask: Ask, said: Said) -> None:
+    """Raise if a rule of the project returns this answer. Models have their own check, and no one to return it to.
+
+    The ask was read with `project__desk`.
+    """
+    rules = desk_read_with(ask.project).second_look if not actor.model else ""
+    if rules:
+        calls = [call.model_dump() for call in said.tool_calls or []]
+        # as people read them: escapes would hide letters of other scripts from a pattern
+        parts = [json.dumps(one, ensure_ascii=False) for one in (calls, said.decision) if one]
+        second_look.refuse(rules, [said.text, *parts])
+
+
+def _refuse_unfit(ask: Ask, tool_calls: list[ToolCall] | None) -> None:
+    """Raise for a suggested call that the agent's tools would refuse; a loop that reported no tools accepts any."""
+    if tool_calls and ask.episode.tools:
+        refuse_unfit(tool_calls, ask.episode.tools)
+
+
+def _accept(
+    actor: Actor,
+    slot: Assignment,
+    lease_token: str,
+    words: Said,
+    nonce: str,
+    began: Beginning,
+    confidence: float | None = None,
+    first: Ask | None = None,
+    overruled: str = "",
+) -> Advice:
+    """Store an answer, with the files of the `first` ask of its group.
+
+    1. Return the first answer for a repeated nonce. 2. Lock episode and ask. 3. Store a late text, or one without the
+    lease, beside the ask; a late one also as an annotation of the step. 4. Accept: advice, ask, slot and step in one
+    transaction. 5. Publish.
+    """
+    refusal: LeaseLost | TooLate | None = None
+    with transaction.atomic():
+        ask = closing.locked(slot.ask_id)
+        with connection.cursor() as cursor:
+            cursor.execute(SENT, {"ask": ask.pk, "slot": slot.pk, "author": actor.key, "nonce": nonce})
+            slot_state, slot_token, said, has_files = cursor.fetchone()
+        repeated = Advice.objects.get(pk=said) if said else None
+        if repeated is not None and not repeated.late:
+            return repeated
+        now = timezone.now()
+        # Before the close below, which ends the slot. Closing an ask ends its slot, so the ask need not be looked at.
+        held = Assignment(state=slot_state, lease_token=slot_token).has_lease(lease_token)
+        # any reader of an expired ask closes it, and so does a writer
+        if ask.is_open and ask.deadline_at <= now:
+            closing.close(ask, AskStatus.FELL_BACK, "deadline", None)
+        if not ask.is_open or not held:
+            lost = LeaseLost("Your claim of this ask has ended. Your text is saved with it.")
+            refusal = lost if ask.is_open else TooLate()
+        if refusal is not None and repeated is not None:
+            raise refusal  # the text is stored already; after a new claim the same text is accepted
+        advice = _new_advice(ask, actor, words, began, nonce=nonce, confidence=confidence, overruled=overruled)
+        advice.late = refusal is not None
+        advice.took_s = (now - slot.claimed_at).total_seconds() if slot.claimed_at and held else None
+        _store(advice)
+        if refusal is None:
+            attaching.send_files(actor, advice, first, has_files)
+            closing.close(ask, AskStatus.ANSWERED, "", actor, advice)
+        elif isinstance(refusal, TooLate):
+            calls = [call.model_dump() for call in words.tool_calls or []]
+            decided = decision_in_words(ask.typed, words.decision)
+            tagging.annotate_ask(actor, ask, LATE, tagging.words_of(words.text, calls, decided))
+    # Raised after the commit, so that the refused text stays stored.
+    if refusal is not None:
+        raise refusal
+    return advice
+
+
+def _store(advice: Advice) -> None:
+    """Write an answer in one statement with the end of its author's draft, whose text it holds now, late or not."""
+    stored, values = _ADVICE.stored([advice])
+    ended = "DELETE FROM experts_draft WHERE ask_id = %s AND author_key = %s"
+    with connection.cursor() as cursor:
+        cursor.execute(f"WITH ended AS ({ended}) {stored}", [advice.ask_id, advice.author_key, *values])
+
+
+def _beginning(ask: Ask, drafted_by: str, text: str) -> Beginning:
+    """Return the sources that a form names and how much of each the text kept.
+
+    A draft counts even while the model writes a new version of it. Reads and compares only, so the caller need not hold
+    a lock.
+    """
+    key, taken = origins(drafted_by)
+    # a row without a text is a draft that a model is still writing
+    draft = Draft.objects.filter(ask=ask, author_key=key).exclude(text=None).first() if key else None
+    model, before = key.removeprefix(MODEL), _source_answer(ask, taken)
+    return Beginning(
+        drafted_by=model if draft is not None or model in settings.EXPERT_ENDPOINTS else "",
+        draft_kept=kept(draft.text, text) if draft is not None else None,
+        taken_from=before,
+        taken_kept=kept(before.text, text) if before is not None else None,
+    )
+
+
+def _source_answer(ask: Ask, advice_id: str) -> Advice | None:
+    """Return the earlier answer that a text started from. Raises if the ask is blind and its author was not."""
+    before = Advice.objects.filter(pk=advice_id, ask__project=ask.project_id).first() if advice_id else None
+    # chained: the earlier answer is not blind, and this ask is
+    if before is not None and before.privilege != Privilege.BLIND == ask.privilege:
+        raise Invalid("That answer was written with verifier access. This ask is blind.")
+    return before
+
+
+def _new_advice(ask: Ask, actor: Actor, words: Said, began: Beginning, **more: Any) -> Advice:
+    """Return an answer as an unsaved row."""
+    return Advice(
+        ask=ask,
+        **words.columns(),
+        by=("model" if actor.model else "person") if ask.typed else "",
+        source="llm" if actor.model else "human",
+        author=actor.name,
+        author_key=actor.key,
+        behind=actor.token.behind if actor.token else "",
+        privilege=ask.privilege,
+        **{**vars(began), **more},
+    )
+
+
+def edit(
+    actor: Actor,
+    ask_id: str,
+    text: str,
+    tool_calls: list[ToolCall] | None,
+    nonce: str = "",
+    *,
+    drafted_by: str = "",
+    decision: Any = None,
+    anyway: bool = False,
+    asks_back: bool = False,
+) -> Advice:
+    """Replace the caller's answer with a new row. Raises if the agent has read it. Marks of a model's draft stay."""
+    may_advise(actor)
+    seen = visible_or_404(Ask.objects.select_related("accepted", "episode"), actor, ask_id)
+    said = Said(text, tool_calls, check(seen, text, tool_calls, decision), asks_back)
+    _refuse_question(seen, said)
+    _look_again(actor, seen, said)
+    overruled = _overruled(actor, seen, said, anyway)
+    began = _beginning(seen, drafted_by or (began_with(seen.accepted) if seen.accepted else ""), text)
+    with transaction.atomic():
+        ask = closing.locked(ask_id)
+        before = _editable_answer(ask, actor)
+        # the same press again
+        if nonce and before.nonce == nonce:
+            return before
+        # the time from claim to answer stays that of the first version
+        advice = _new_advice(
+            ask, actor, said, began, nonce=nonce, supersedes=before, took_s=before.took_s, overruled=overruled
+        )
+        advice.drafted_by = advice.drafted_by or before.drafted_by
+        advice.taken_from_id = advice.taken_from_id or before.taken_from_id
+        _store(advice)
+        attaching.move_files(before, advice)
+        ask.accepted = advice
+        ask.save(update_fields=["accepted"])
+        ask_steps.reword_ask_step(ask.episode, ask.seq, advice.value())
+        closing.log(ask, "amended", actor)
+        events.tell(Ask.objects.select_related("assignment").get(pk=ask.pk))
+    return advice
+
+
+@transaction.atomic
+def withdraw(actor: Actor, ask_id: str) -> queue.AskClaim:
+    """Withdraw the caller's answer and reopen the ask with their claim. Raises if the agent has read it."""
+    may_advise(actor)
+    visible_or_404(Ask.objects.all(), actor, ask_id)
+    ask, now = closing.locked(ask_id), timezone.now()
+    before = _editable_answer(ask, actor)
+    if ask.deadline_at <= now or not ask.episode.is_live:
+        raise TooLate("The deadline has passed. The agent will get your answer.")
+    ask.status, ask.reason, ask.closed_at, ask.accepted, ask.delivered_at = AskStatus.OPEN, "", None, None, None
+    ask.save(update_fields=["status", "reason", "closed_at", "accepted", "delivered_at"])
+    attaching.move_files(before, None)
+    # freed first, so that the claim below finds an unclaimed slot
+    Assignment.objects.filter(ask=ask).update(**FREED)
+    ask_steps.reword_ask_step(ask.episode, ask.seq, None)
+    closing.log(ask, "taken_back", actor)
+    return queue.claim_locked(actor, ask, now)
+
+
+def _editable_answer(ask: Ask, actor: Actor) -> Advice:
+    """Return the caller's accepted answer if it can still change. The caller must hold the episode and ask locks."""
+    if ask.status != AskStatus.ANSWERED or ask.accepted is None:
+        raise TooLate if ask.status != AskStatus.OPEN else StillOpen
+    # a reused answer was written for another ask
+    if not actor.owns(ask.accepted.author_key) or ask.accepted.source == "cache":
+        raise NotYours
+    if ask.is_final:
+        raise Used
+    return ask.accepted
+
+
+def answer_group(
+    actor: Actor,
+    ask: Ask,
+    text: str,
+    tool_calls: list[ToolCall] | None,
+    nonce: str,
+    chosen: list[str],
+    *,
+    drafted_by: str = "",
+    overruled: str = "",
+) -> dict[str, str]:
+    """Send one answer to the chosen open asks with the same question, each in its own transaction.
+
+    The look at the answer to the first ask counts for them; `overruled` is its reason, if the author sent it anyway.
+
+    Returns an empty text or the reason for a refusal, by ask. Each answer can be withdrawn separately until its agent
+    has read it. An answer written with verifier access never reaches a blind ask.
+    """
+    # the choice comes from a form: it can name asks of the same group and privilege only
+    group = Ask.objects.filter(project=actor.project, group=ask.group, privilege=ask.privilege, pk__in=chosen)
+    same = group.exclude(pk=ask.pk).select_related("episode", "accepted").order_by("deadline_at")
+    began = _beginning(ask, drafted_by, text)
+    more = (began, overruled)
+    return {one.pk: _answer_same(actor, ask, one, text, tool_calls, nonce_of(nonce, one.pk), *more) for one in same}
+
+
+def nonce_of(nonce: str, ask_id: str) -> str:
+    """Return the nonce for one ask of a group. Pages find the group by the part before the slash."""
+    # the column has 200 characters, and the ID of the ask must fit behind it
+    # whatever nonce a program sends
+    return f"{nonce[:150]}/{ask_id}"
+
+
+def _answer_same(
+    actor: Actor,
+    first: Ask,
+    ask: Ask,
+    text: str,
+    tool_calls: list[ToolCall] | None,
+    nonce: str,
+    began: Beginning,
+    overruled: str,
+) -> str:
+    if ask.accepted is not None and (ask.accepted.author_key, ask.accepted.nonce) == (actor.key, nonce):
+        return ""  # the same press again
+    try:
+        refuse_unfit(tool_calls, ask.episode.tools)
+        _look_again(actor, ask, Said(text, tool_calls))
+        lease = queue.claim(actor, ask.pk)
+        slot = visible_or_404(Assignment.objects.all(), actor, lease.assignment_id, "ask__project")
+        said = Said(text, tool_calls)
+        _accept(actor, slot, lease.lease_token, said, nonce, began, first=first, overruled=overruled)
+    except AppError as refused:
+        return refused.message
+    return ""

@@ -1,0 +1,140 @@
+"""Writes: approve or reject several approvals together.
+
+Owns which approvals can be decided by one press: each of one call, all of one tool, and approved only at low risk. Each
+is claimed and answered as by a press of its own, so a refusal leaves the others decided. Owns also what a standing
+answer for calls like them covers; `standing_answers.py` gives it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+from pydantic import ValidationError
+
+from awmclient.schema import StandingAnswerBody
+from episodes.models import Run
+from experts.models import Advice, Ask, Privilege
+from experts.record import advising, queue
+from experts.record.standing_answers import same_value
+from experts.rules.risk import only_call, why_not_together
+from experts.rules.second_look import Returned
+from experts.who.policies import desk_of
+from people.access import Actor, may_advise
+from people.errors import AppError, Invalid
+
+TOGETHER_MAX = 100
+"""Approvals of one press: each is a claim and an answer."""
+LOOKS_S = 20.0
+"""Seconds after which a press begins no further second look of a model; the rest wait for another press."""
+LATER = "Not sent: the second looks of this press took too long. Press again."
+
+
+def decide(actor: Actor, chosen: Sequence[str], verdict: str, reason: str, nonce: str) -> dict[str, str]:
+    """Approve or reject the chosen approvals. Return an empty text or the reason for a refusal, by ask."""
+    asks, began, said = _checked(actor, chosen, verdict, reason), time.monotonic(), dict[str, str]()
+    looks = bool(desk_of(actor.project).second_look_model)
+    for ask in asks:
+        is_late = looks and time.monotonic() - began > LOOKS_S
+        said[ask.pk] = LATER if is_late else _decide(actor, ask, verdict, reason, advising.nonce_of(nonce, ask.pk))
+    return said
+
+
+def _checked(actor: Actor, chosen: Sequence[str], verdict: str, reason: str) -> list[Ask]:
+    """Return the chosen approvals. Raises if they cannot be decided together."""
+    may_advise(actor)
+    if verdict not in ("approve", "reject"):
+        raise Invalid("Choose approve or reject.")
+    if len(chosen) > TOGETHER_MAX:
+        raise Invalid(f"Select at most {TOGETHER_MAX} asks.")
+    if verdict == "reject" and not reason.strip():
+        raise Invalid("Enter a reason. Each agent gets it as written.")
+    asks = list(
+        Ask.objects.filter(project=actor.project, pk__in=chosen).select_related("episode__run").order_by("deadline_at")
+    )
+    if any(ask.kind != "approval" for ask in asks):
+        raise Invalid("Only approvals can be approved or rejected.")
+    if len({ask.privilege for ask in asks}) > 1:
+        # a reason that was written with verifier access must not reach a blind ask
+        raise Invalid("Some of these asks are blind and some see the verifier. Decide them separately.")
+    if verdict == "approve" and (why := why_not_together(map(_tool, asks), desk_of(actor.project).high_risk)):
+        raise Invalid(why)
+    return asks
+
+
+@dataclass(frozen=True)
+class Alike:
+    """What calls of one press have in common, and the runs in which calls like them can be approved ahead."""
+
+    asks: list[Ask]
+    tool: str
+    arguments: dict[str, Any]
+    run: Run | None
+    """The run of all of them."""
+
+    @property
+    def run_only(self) -> bool:
+        """Whether they can be approved in their run only: who approves them has verifier access there."""
+        return self.asks[0].privilege != Privilege.BLIND
+
+
+def alike(actor: Actor, chosen: Sequence[str]) -> Alike:
+    """Return what the chosen approvals have in common. Raises if they cannot be approved together."""
+    asks = _checked(actor, chosen, "approve", "")
+    calls = [(ask.typed or {})["calls"][0] for ask in asks]
+    first, *others = [call.get("arguments") or {} for call in calls]
+    shared = {name: value for name, value in first.items() if all(same_value(one, name, value) for one in others)}
+    runs = {run.pk: run for ask in asks if (run := ask.episode.run) is not None}
+    # asks without a run belong to none
+    of_one = len(runs) == 1 and all(ask.episode.run_id for ask in asks)
+    return Alike(asks, calls[0]["name"], shared, next(iter(runs.values())) if of_one else None)
+
+
+def ahead_of(found: Alike, given: Mapping[str, str], same: Sequence[str]) -> StandingAnswerBody:
+    """Return the standing answer that a form wants for calls like these. Raises if a field is wrong."""
+    if given.get("run") and (found.run is None or found.run.pk != given["run"]):
+        raise Invalid("These asks are not all of that run.")
+    if found.run_only and not given.get("run"):
+        raise Invalid("Calls of asks with verifier access are approved ahead in their run only.")
+    try:
+        return StandingAnswerBody(
+            tool=found.tool,
+            arguments={name: value for name, value in found.arguments.items() if name in same},
+            run=given.get("run") or None,
+            until=timezone.now() + timedelta(hours=int(given.get("hours", ""))),
+            at_most=int(given.get("at_most", "")),
+        )
+    except (ValidationError, ValueError, OverflowError) as error:
+        raise Invalid("Enter how many calls like these are approved at most, from 1 to 100,000.") from error
+
+
+def is_repeat(actor: Actor, asks: Sequence[Ask], nonce: str) -> bool:
+    """Return whether this press was made before, so that its standing answer is not given twice."""
+    nonces = [advising.nonce_of(nonce, ask.pk) for ask in asks]
+    return Advice.objects.filter(ask__in=asks, author_key=actor.key, nonce__in=nonces, late=False).exists()
+
+
+def _tool(ask: Ask) -> str:
+    return only_call(ask.typed)
+
+
+def _decide(actor: Actor, ask: Ask, verdict: str, reason: str, nonce: str) -> str:
+    # the same press again
+    if nonce and Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce, late=False).exists():
+        return ""
+    said = {"verdict": verdict} | ({"reason": reason} if verdict == "reject" else {})
+    calls = [{"id": call["id"], **said} for call in (ask.typed or {})["calls"]]
+    try:
+        lease = queue.claim(actor, ask.pk)
+        try:
+            advising.answer(actor, lease.assignment_id, lease.lease_token, "", nonce, decision={"calls": calls})
+        except Returned:
+            queue.release(actor, lease.assignment_id, lease.lease_token)
+            raise
+    except AppError as refused:
+        return refused.message
+    return ""

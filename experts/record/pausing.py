@@ -1,0 +1,152 @@
+"""Writes: pauses of agents that others run, each an ask of the episode of the agent's thread.
+
+Owns which episode a thread has and which ask an interrupt has, so that a repeated call, by a client or an agent that
+started again, finds what it opened before. Leaves asks to `queue` and `closing`. A decision is final once its asker has
+read it, stays readable, and is confirmed when a later run says that it took it.
+
+Lock order is run, then episode, then ask.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+from pydantic import ValidationError
+
+from awmclient.interrupts import Interrupt, InterruptOutcome, InterruptsView, InterruptView, OtherOutcome, RunInterrupts
+from awmclient.schema import AskOpen, EpisodeStart
+from awmclient.typed import typed_of
+from episodes.errors import EpisodeEnded
+from episodes.models import Episode, Run
+from episodes.record import recording
+from episodes.record.appending import reopen_or_refuse
+from experts.errors import AskConflict
+from experts.models import Ask, AskStatus
+from experts.record import closing, opening
+from experts.rules import sources
+from experts.rules.interrupts import asked, resumed, seconds_left
+from people.access import Actor, may_record, visible_or_404
+from people.http import misshapen
+
+PAUSES = "pauses:"
+"""Prefix of the keys of episodes of threads."""
+
+
+def pause(actor: Actor, run_id: str, wanted: RunInterrupts) -> tuple[InterruptsView, bool]:
+    """Open the asks of a run's interrupts, or return those it opened before. True if any is new.
+
+    1. Open each new interrupt at the next step of its thread's episode. 2. Park the episode: it waits without a
+    process. 3. Confirm what the run has taken. 4. Return the decisions there are, which delivers them.
+    """
+    may_record(actor)
+    interrupts = wanted.outcome.interrupts if isinstance(wanted.outcome, InterruptOutcome) else []
+    with transaction.atomic():
+        # the lock of the run serializes its threads: two clients of one thread open one episode and one ask
+        run = visible_or_404(Run.objects.select_for_update(no_key=True), actor, run_id)
+        found, made = {}, False
+        for one in interrupts:
+            found[one.id], is_new = _opened(actor, run, wanted, one)
+            made = made or is_new
+        for episode in {ask.episode_id for ask in found.values() if ask.is_open}:
+            Episode.objects.select_for_update().get(pk=episode)
+            recording.park(episode)
+    for entry in wanted.resume or []:
+        _take(actor, run, wanted, entry.interrupt_id)
+    if isinstance(wanted.outcome, OtherOutcome):
+        _end(actor, run, wanted, wanted.outcome.type)
+    views = [_view(actor, wanted, one, found[one.id]) for one in interrupts]
+    decided = [one.resume for one in views if one.resume is not None]
+    opened = next((ask.episode_id for ask in found.values()), None)
+    about = {"thread_id": wanted.thread_id, "run_id": wanted.run_id, "episode": opened}
+    return InterruptsView(**about, interrupts=views, resume=decided if len(decided) == len(views) else None), made
+
+
+def _opened(actor: Actor, run: Run, wanted: RunInterrupts, one: Interrupt) -> tuple[Ask, bool]:
+    fields = asked(one, wanted)
+    key = f"{_short(wanted.run_id)}:{_short(one.id)}"
+    known = _of_thread(actor, run, wanted).filter(key=key).first()
+    if known is not None:
+        _refuse_other(known, fields)
+        return known, False
+    episode = Episode.objects.select_for_update().get(pk=_thread(actor, run, wanted).pk)
+    left = seconds_left(one, timezone.now(), wanted.deadline_s)
+    call = {"call_id": one.tool_call_id} if one.tool_call_id else {}
+    try:
+        new = AskOpen(key=key, episode=episode.pk, seq=episode.last_seq + 1, deadline_s=left, **fields, **call)
+    except ValidationError as error:
+        raise misshapen(error.errors()) from error
+    return opening.open_ask(actor, new)
+
+
+def _refuse_other(known: Ask, fields: Mapping[str, Any]) -> None:
+    """Raise if this interrupt asked something else before."""
+    try:
+        same = known.question == fields["question"] and (known.typed or {}) == typed_of(fields)
+    except ValidationError as error:
+        raise misshapen(error.errors()) from error
+    if not same:
+        raise AskConflict("This interrupt of this run already asked something else.")
+
+
+def _of_thread(actor: Actor, run: Run, wanted: RunInterrupts) -> QuerySet[Ask]:
+    episodes = Episode.objects.filter(project=actor.project, run=run, key__startswith=_key(run, wanted))
+    return Ask.objects.select_related("accepted").filter(episode__in=episodes)
+
+
+def _thread(actor: Actor, run: Run, wanted: RunInterrupts) -> Episode:
+    """Return the live episode of a thread. One that was finished is followed by another."""
+    earlier = Episode.objects.filter(project=actor.project, run=run, key__startswith=_key(run, wanted))
+    latest = earlier.order_by("-created_at").first()
+    if latest is not None:
+        latest = Episode.objects.select_for_update().get(pk=latest.pk)
+        try:
+            reopen_or_refuse(latest, actor)
+        except EpisodeEnded:
+            pass
+        else:
+            return latest
+    key = f"{_key(run, wanted)}{earlier.count() + 1}"
+    task = wanted.task or f"Thread {wanted.thread_id}"[:200]
+    about = {"policy": {"name": wanted.client}} if wanted.client else {}
+    plan = EpisodeStart(key=key, task=task, run=run.pk, environment=sources.PAUSES, expert="plain", **about)
+    return recording.start_episode(actor, plan)[0]
+
+
+def _take(actor: Actor, run: Run, wanted: RunInterrupts, interrupt: str) -> None:
+    """Confirm the thread's latest ended ask of this interrupt. An ID is one of an earlier run's, so any run has it."""
+    asks = _of_thread(actor, run, wanted).filter(key__endswith=f":{_short(interrupt)}")
+    ended = asks.exclude(status=AskStatus.OPEN).order_by("-created_at").first()
+    if ended is not None:
+        closing.consume(actor, ended.pk)
+
+
+def _end(actor: Actor, run: Run, wanted: RunInterrupts, how: str) -> None:
+    """Confirm what the thread has read: a run that ended has acted on it. One that was stopped waits for nothing."""
+    asks = _of_thread(actor, run, wanted).filter(consumed_at__isnull=True)
+    for ask in asks.filter(delivered_at__isnull=False):
+        closing.consume(actor, ask.pk)
+    if how == "cancelled":
+        for ask in asks.filter(status=AskStatus.OPEN):
+            closing.cancel(actor, ask.pk)
+
+
+def _view(actor: Actor, wanted: RunInterrupts, one: Interrupt, ask: Ask) -> InterruptView:
+    ask = closing.look(actor, ask.pk)
+    advice = ask.accepted.value() if ask.accepted else None
+    entry = None if ask.is_open else resumed(one, asked(one, wanted), advice, ask.status)
+    about = {"interrupt_id": one.id, "ask": ask.pk, "status": ask.status, "deadline_at": ask.deadline_at}
+    return InterruptView(**about, consumed_at=ask.consumed_at, advice=advice, resume=entry)
+
+
+def _key(run: Run, wanted: RunInterrupts) -> str:
+    return f"{PAUSES}{run.pk}:{_short(wanted.thread_id)}:"
+
+
+def _short(*names: str) -> str:
+    # names of others can be long, and hold anything
+    return hashlib.sha256("\x00".join(names).encode()).hexdigest()[:32]

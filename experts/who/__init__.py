@@ -1,0 +1,13 @@
+"""Who gets an ask?
+
+    policies     a project's routing settings and models
+    arriving     the desk as a new ask finds it
+    online       who is online, and the expected wait
+    advisers     who can answer, and who this ask
+    placing      group, plan of tiers and load
+    cached       an earlier answer in its place
+    eligibility  what a person can claim, and why not
+    authority    whether a standing answer's author could answer
+
+`find`, writes, pages, sockets and upper apps import it; it writes nothing.
+"""

@@ -1,0 +1,146 @@
+"""Reads: who can answer, and which of them this ask: by role, skills, tier and declines.
+
+Owns the people and scripts that an ask can reach. Leaves the rule about skills to `rules/routing.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from experts.models import TOKEN, Ask, Decline, Desk, Presence, Tier
+from experts.rules.routing import PRESENT_FOR, may_take
+from experts.who.online import here
+from experts.who.policies import desk_of
+from people.access import Actor
+from people.models import Membership, Project, Role, display_name, granted
+
+ADVISERS = (Role.ADMIN, Role.RESEARCHER, Role.EXPERT)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A person who can answer, online or not."""
+
+    key: str
+    skills: frozenset[str]
+    is_senior: bool
+
+    def lacks(self, needs: Iterable[str]) -> list[str]:
+        """Return the skills that an ask requires and this person does not have."""
+        return sorted(set(needs) - self.skills)
+
+    def may_take(self, needs: Collection[str], tier: str) -> bool:
+        return may_take(needs, self.skills) and (tier != Tier.SENIOR or self.is_senior)
+
+
+def members_of(project: Project, now: datetime, desk: Desk | None = None) -> list[Member]:
+    """Return the people who can answer in this project. `desk` has its settings, if they are read already."""
+    rows = Membership.objects.current(now).filter(project=project, role__in=ADVISERS)
+    senior = (desk or desk_of(project)).senior_id
+    return [Member(f"user:{row.user_id}", frozenset(row.skills), row.pk == senior) for row in rows]
+
+
+def advisers(project: Project, now: datetime) -> list[Membership]:
+    """Return the memberships of people who can answer, by name: the choices for the senior expert."""
+    rows = Membership.objects.current(now).filter(project=project, role__in=ADVISERS)
+    return sorted(rows.select_related("user"), key=lambda row: display_name(row.user))
+
+
+def senior_name(project: Project) -> str:
+    """Return the name of the senior expert; empty if there is none."""
+    row = Membership.objects.select_related("user").filter(senior_of__project=project).first()
+    return display_name(row.user) if row is not None else ""
+
+
+def name_of(project: Project, key: str) -> str:
+    """Return the name of a member by key."""
+    row = Membership.objects.filter(project=project, user_id=key.partition(":")[2]).select_related("user").first()
+    return display_name(row.user) if row is not None else ""
+
+
+@dataclass(frozen=True)
+class Colleague:
+    """A member that an ask can be handed to by name."""
+
+    key: str
+    name: str
+    skills: frozenset[str]
+    state: str
+    """`online`, `away` or `offline`."""
+
+
+def colleagues(project: Project, now: datetime) -> list[Colleague]:
+    """Return the members who can answer, those online first, then by name."""
+    recent = Presence.objects.filter(project=project, seen_at__gt=now - PRESENT_FOR)
+    away = {one.actor_key: one.has_left(now) for one in recent}
+    found = []
+    for row in advisers(project, now):
+        key = f"user:{row.user_id}"
+        state = ("away" if away[key] else "online") if key in away else "offline"
+        found.append(Colleague(key, display_name(row.user), frozenset(row.skills), state))
+    return sorted(found, key=lambda one: one.state != "online")
+
+
+def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
+    """Return the keys of everyone who can still answer this ask, and of those who are online.
+
+    Scripts with an expert token are not members: they count while they are online.
+    """
+    present = {one.actor_key: one.skills for one in here(ask.project, now)}
+    fit = (_fit(ask, members_of(ask.project, now)) | _fit_scripts(ask, present)) - _declined(ask)
+    return fit, fit & present.keys()
+
+
+def online_for(ask: Ask, now: datetime, present: Mapping[str, Sequence[str]], desk: Desk | None = None) -> int:
+    """Return how many of those who can still answer this ask are online: present are these keys with their skills."""
+    people = {key for key in present if not key.startswith(TOKEN)}
+    if people:  # of the members only who is online counts
+        people &= _fit(ask, members_of(ask.project, now, desk))
+    return len((people | _fit_scripts(ask, present)) - _declined(ask))
+
+
+def _declined(ask: Ask) -> set[str]:
+    # no one has declined what is not stored yet
+    return set() if ask._state.adding else set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True))
+
+
+def _fit(ask: Ask, members: list[Member]) -> set[str]:
+    """Return the keys of the members with the skills. If the senior has left the project, everyone with them can
+    answer what is for the senior."""
+    fit = {one.key for one in members if may_take(ask.skills, one.skills)}
+    seniors = {one.key for one in members if one.is_senior}
+    return fit & seniors if ask.tier == Tier.SENIOR and seniors else fit
+
+
+def _fit_scripts(ask: Ask, present: Mapping[str, Sequence[str]]) -> set[str]:
+    fit = {key for key, skills in present.items() if key.startswith(TOKEN) and may_take(ask.skills, skills)}
+    return fit if ask.tier != Tier.SENIOR else set()
+
+
+def to_tell(ask: Ask, now: datetime) -> set[str]:
+    """Return the keys of those to notify about this ask: they can answer it and are not set to Away. One that was
+    handed to a colleague concerns only them."""
+    away = Presence.objects.set_away(now).filter(project=ask.project).values_list("actor_key", flat=True)
+    fit = pool(ask, now)[0]
+    # the colleague alone, as long as they can still answer it
+    return (fit & {ask.handed_to} or fit) - set(away)
+
+
+def member_of(actor: Actor, desk: Desk) -> Member | None:
+    """Return this person as an expert. Where no senior is named, everyone is senior."""
+    mine = Membership.objects.filter(project=actor.project, user=actor.person).first()
+    return Member(actor.key, frozenset(mine.skills), desk.senior_id in (None, mine.pk)) if mine is not None else None
+
+
+def fits(actor: Actor, ask: Ask, desk: Desk) -> bool:
+    """Return whether this person has the skills, and is the senior if the ask requires the senior."""
+    mine = member_of(actor, desk)
+    return mine is not None and mine.may_take(ask.skills, ask.tier)
+
+
+def may_be_present(role: str | None, scope: str | None) -> bool:
+    """Return whether asks can wait for this kind of actor."""
+    by_token = scope is not None and "answer" in granted(scope)
+    return by_token if role is None else role in ADVISERS and (scope is None or by_token)

@@ -1,0 +1,179 @@
+"""Reads: the open asks for one person: which they can claim, in which order, and why not the others.
+
+Owns the state of an ask for a person. The order is `routing.in_turn`'s; the text of a row is `board.py`'s. Reads no
+long texts, since every page of the queue looks through up to a thousand open asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db.models import F, FloatField, Func
+
+from episodes.models import RUN_HERE
+from experts.models import BEFORE_PEOPLE, Ask, AskQuerySet, AskStatus, Decline
+from experts.rules.routing import in_turn
+from experts.rules.sources import source_of
+from experts.who import advisers, arriving, online, policies
+from people.access import Actor, holds, may_advise, scoped
+from people.slots import SlotState
+
+FREE, MINE, HELD, MODEL = "free", "mine", "held", "model"
+PASSED, SKILL, SENIOR, LOOKS = "passed", "skill", "senior", "looks"
+
+
+class Epoch(Func):
+    """A time as seconds since 1970, which is read many times faster than a time with its zone."""
+
+    template = "EXTRACT(EPOCH FROM %(expressions)s)::float8"
+    output_field = FloatField()
+
+
+COLUMNS = (
+    *("pk", "tier", "priority", Epoch(F("created_at")), Epoch(F("deadline_at")), "skills", "group", "privilege"),
+    *("kind", "calls_digest", "episode__run_id", "episode__run__name", "episode__arm", "episode_id"),
+    *("episode__environment", "episode__origin", "episode__policy_name"),
+    *(
+        "handed_to",
+        "assignment__state",
+        "assignment__holder",
+        "assignment__holder_name",
+        Epoch(F("assignment__lease_until")),
+    ),
+)
+TIMES = [n for n, column in enumerate(COLUMNS) if isinstance(column, Epoch)]
+
+
+@dataclass(slots=True)
+class Spot:
+    """One open ask.
+
+    `place` is its state for this person: free, mine, claimed by someone else, a model's, or the reason why they cannot
+    claim it: declined, a missing skill, for the senior only, or read-only access.
+    """
+
+    pk: str
+    tier: str
+    priority: int
+    created_at: datetime
+    deadline_at: datetime
+    skills: list[str]
+    group: str
+    privilege: str
+    kind: str
+    calls_digest: str
+    run_id: str | None
+    run: str | None
+    arm: str
+    episode_id: str
+    environment: str
+    origin: str
+    client: str
+    handed_to: str
+    state: str
+    holder: str
+    holder_name: str
+    lease_until: datetime | None
+    place: str = FREE
+    for_other: bool = False
+    """Whether it was handed to a colleague who is online: *Claim next* leaves it to them."""
+    lacks: list[str] = field(default_factory=list)
+
+    @property
+    def family(self) -> str:
+        """What the asks of one row share: their question, or the calls that they want approved."""
+        return self.calls_digest or self.group
+
+    @property
+    def source(self) -> str:
+        return source_of(self.environment, self.client, is_ours=self.origin in RUN_HERE)
+
+    @property
+    def run_key(self) -> str:
+        return self.run_id or self.episode_id
+
+    @property
+    def for_people(self) -> bool:
+        return self.tier in BEFORE_PEOPLE
+
+    def held(self, now: datetime) -> bool:
+        return self.state == SlotState.CLAIMED and self.lease_until is not None and self.lease_until > now
+
+    def place_for(self, actor: Actor, me: advisers.Member | None, passed: set[str], now: datetime) -> str:
+        held = self.held(now)
+        if held and actor.owns(self.holder):
+            return MINE
+        if not self.for_people:
+            return MODEL
+        if held:
+            return HELD
+        if me is None:
+            return LOOKS
+        if self.pk in passed:
+            return PASSED
+        if me.may_take(self.skills, self.tier):
+            return FREE
+        self.lacks = me.lacks(self.skills)
+        return SKILL if self.lacks else SENIOR
+
+
+def open_of(actor: Actor, now: datetime) -> AskQuerySet:
+    return scoped(Ask.objects.filter(status=AskStatus.OPEN, deadline_at__gt=now), actor.project)
+
+
+def spots(actor: Actor, now: datetime, *, turns: bool = False) -> list[Spot]:
+    """Return the project's open asks, those for people first.
+
+    In the recommended order if requested; otherwise, and for the rest, by deadline.
+    """
+    me = advisers.member_of(actor, policies.desk_of(actor.project)) if holds(actor, may_advise) else None
+    asks = open_of(actor, now)
+    passed = set(Decline.objects.filter(author_key=actor.key, ask__in=asks).values_list("ask", flat=True))
+    # in Python: the list is read whole in any case, and has up to a thousand rows
+    found = sorted((_spot(row) for row in asks.values_list(*COLUMNS)), key=lambda one: (one.deadline_at, one.pk))
+    present = set(online.here(actor.project, now).values_list("actor_key", flat=True))
+    for one in found:
+        one.place = one.place_for(actor, me, passed, now)
+        one.for_other = one.handed_to in present - {actor.key}
+    for_people = [one for one in found if one.for_people]
+    others = [one for one in found if not one.for_people]
+    if turns:
+        for_people = in_turn(for_people, now, online.served(actor.project), arriving.usual_time(actor.project))
+    return [*for_people, *others]
+
+
+def _spot(row: Sequence[Any]) -> Spot:
+    cells = list(row)
+    for n in TIMES:
+        cells[n] = datetime.fromtimestamp(cells[n], UTC) if cells[n] is not None else None
+    return Spot(*cells)
+
+
+def spot_of(actor: Actor, pk: str, now: datetime) -> Spot | None:
+    """Return one open ask with its state for this person; None once it is closed."""
+    row = open_of(actor, now).filter(pk=pk).values_list(*COLUMNS).first()
+    if row is None:
+        return None
+    found = _spot(row)
+    me = advisers.member_of(actor, policies.desk_of(actor.project)) if holds(actor, may_advise) else None
+    declined = {pk} if Decline.objects.filter(author_key=actor.key, ask=pk).exists() else set[str]()
+    found.place = found.place_for(actor, me, declined, now)
+    return found
+
+
+def newest_of(found: list[Spot]) -> Spot | None:
+    """Return the newest ask that this person can act on."""
+    # IDs sort by their creation time.
+    return max((one for one in found if one.place in (MINE, FREE)), key=lambda one: one.pk, default=None)
+
+
+def next_of(found: list[Spot], listed: list[Spot], me: str) -> Spot | None:
+    """Return the ask to work on next: the claimed one due first, else one that was handed to this person, else the
+    first free one of the list."""
+    mine = sorted((one for one in found if one.place == MINE), key=lambda one: one.deadline_at)
+    free = [one for one in listed if one.place == FREE and not one.for_other]
+    handed = [one for one in free if me and one.handed_to == me]
+    return next(iter([*mine, *handed, *free]), None)

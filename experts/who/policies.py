@@ -1,0 +1,92 @@
+"""Reads: a project's routing settings, and its expert models.
+
+Owns the values that `rules/routing.py` decides from. Leaves changes to `record/desk.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Sum
+
+from episodes.models import Episode
+from experts.models import Ask, Assignment, Desk, ModelCall
+from experts.rules.routing import RoutingRules
+from people.models import Project
+from people.slots import SlotState
+
+
+def desk_of(project: Project) -> Desk:
+    """Return the desk's settings. A project without a row has the defaults."""
+    return Desk.objects.filter(project=project).first() or Desk(project=project)
+
+
+def desk_read_with(project: Project) -> Desk:
+    """Return the settings of a project that was read with its `desk` in this transaction, without another query."""
+    return getattr(project, "desk", None) or Desk(project=project)
+
+
+def policy_of(desk: Desk, episode: Episode) -> RoutingRules:
+    """Return the desk's settings as a value.
+
+    An arm can narrow which experts its episodes ask: `policy.experts` of the episode.
+    """
+    shared = ("model_first", "people_while_free", "cache", "audit_share", "low_confidence", "large_group", "seed")
+    more = ("per_hour", "per_training_step", "wait_limit_s", "capacity")
+    given: dict[str, Any] = {name: getattr(desk, name) for name in (*shared, *more)}
+    # Loops record any JSON as their policy.
+    only = episode.policy.get("experts") if isinstance(episode.policy, dict) else ""
+    # any other value is a loop's own and narrows nothing
+    given["only"] = only if only in ("people", "models") else ""
+    return RoutingRules(**given, has_senior=desk.senior_id is not None, has_models=bool(settings.EXPERT_ENDPOINTS))
+
+
+def models_may_help(ask: Ask) -> bool:
+    policy = policy_of(desk_of(ask.project), Episode.every.get(pk=ask.episode_id))
+    return policy.has_models and policy.only != "people"
+
+
+@dataclass(frozen=True)
+class ExpertModel:
+    """A configured expert model and the result of its last call."""
+
+    name: str
+    model: str
+    base_url: str
+    at_work: int
+    last: ModelCall | None
+
+
+def expert_models(project: Project, now: datetime) -> list[ExpertModel]:
+    """Return the expert models in the order in which they are asked."""
+    calls = ModelCall.objects.filter(project=project).order_by("-at")
+    return [
+        ExpertModel(
+            name,
+            endpoint.model,
+            endpoint.base_url,
+            held_by(f"model:{name}", now),
+            calls.filter(model_key=f"model:{name}").first(),
+        )
+        for name, endpoint in settings.EXPERT_ENDPOINTS.items()
+    ]
+
+
+def held_by(key: str, now: datetime) -> int:
+    """Return how many asks this expert has claimed."""
+    return Assignment.objects.filter(holder=key, state=SlotState.CLAIMED, lease_until__gt=now).count()
+
+
+def tokens_spent(project: Project, now: datetime) -> int:
+    """Return the tokens that this project's models have used in the last hour."""
+    recent = ModelCall.objects.filter(project=project, at__gt=now - timedelta(hours=1))
+    return recent.aggregate(total=Sum("tokens"))["total"] or 0
+
+
+def tokens_are_spent(project: Project, now: datetime) -> bool:
+    """Return whether the project's models have used up this hour's tokens."""
+    limit = desk_of(project).model_tokens_per_hour
+    return limit is not None and tokens_spent(project, now) >= limit

@@ -1,0 +1,9 @@
+"""Who changes channels and deliveries?
+
+    allowances     limits for unconfirmed addresses
+    deliveries     queue, reconsider and end deliveries
+    slack          Slack messages and their changes
+    subscriptions  channels and quiet hours
+
+`sending`, pages and the writes of upper apps import it; no read does.
+"""

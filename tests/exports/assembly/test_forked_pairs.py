@@ -1,0 +1,194 @@
+"""Forks in a dataset: their pairs are counted, redacted and pinned, and branches are included only by name."""
+
+from __future__ import annotations
+
+import json
+
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch, ToolSpec
+from episodes.models import Episode, Fork, Step, VerifierOutcome
+from episodes.record import recording
+from exports.assembly import datasets
+from exports.recipe import Recipe
+from exports.select.selecting import SnapshotEntry, entries_of, matching
+from runs.show import forks, lanes
+from tests.browsing import as_person
+from tests.exports.explain.test_errata import repaired
+
+SECRET = "glpat-12345678901234567890"
+
+
+def root(actor, key="root"):
+    """A failed episode: one call, one answer."""
+    tools = [ToolSpec(name="merge", input_schema={"type": "object"})]
+    place = {"scenario": "desk_1", "task_idx": 3, "split": "train"}
+    one, _ = recording.start_episode(actor, EpisodeStart(key=key, task="Merge them.", tools=tools, **place))
+    steps = [
+        {"seq": 1, "kind": "message", "role": "user", "content": "Merge them."},
+        {"seq": 2, "kind": "tool_call", "name": "merge", "arguments": {"id": 7}, "result": "ok", "turn": 1},
+        {"seq": 3, "kind": "tool_call", "name": "merge", "arguments": {"id": 8}, "result": "ok", "turn": 2},
+        {"seq": 4, "kind": "message", "role": "assistant", "content": "Done.", "turn": 3},
+    ]
+    recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": steps}).steps)
+    recording.finish(actor, one.pk, Finish(stop_reason="done"))
+    recording.record_outcome(actor, one.pk, Outcome(reward_type="others", reward=0.0))
+    one.refresh_from_db()
+    return one
+
+
+def forked(actor, one, seq, change, wins=(8, 1), **more):
+    """A fork with eight ended branches of each arm, so many of them complete."""
+    made = Fork.objects.create(
+        project=actor.project, parent=one, seq=seq, change=change, tries=8, knowledge="hindsight", grade="exact",
+        created_by="ada",
+    )  # fmt: skip
+    same = {name: getattr(one, name) for name in ("task", "scenario", "task_idx", "tools", "expert", "split")}
+    about = {"policy_kind": "model", "grade": "exact", "knowledge": "hindsight", "ended_at": timezone.now(), **more}
+    for arm, good in zip(("treated", "control"), wins, strict=True):
+        for number in range(8):
+            branch = Episode.every.create(
+                project=actor.project, key=f"{made.pk}/{arm}/{number}", origin="branch", state="finished", fork=made,
+                branch_arm=arm, branch_seq=seq, last_seq=one.last_seq, **same, **about,
+            )  # fmt: skip
+            copies = one.steps.exclude(kind="verification").values("seq", "kind", "body", "at")
+            Step.objects.bulk_create(Step(episode=branch, **copy) for copy in copies)
+            reward_type = "complete" if number < good else "others"
+            VerifierOutcome.objects.create(episode=branch, source="verifier", reward_type=reward_type, reward=1.0)
+    return made
+
+
+def rows_of(actor, folder, **recipe):
+    folder.mkdir()
+    plan = datasets.take_snapshot(actor.project, Recipe.read(recipe), folder)
+    manifest = datasets.build(actor.project, plan, folder, lambda _episodes, _rows: True)
+    return [json.loads(line) for line in (folder / "data" / "train.jsonl").read_text().splitlines()], manifest
+
+
+def pinned(actor):
+    recipe = Recipe.read({"format": "dpo"})
+    return [one for one in entries_of(actor.project, recipe, matching(actor.project, recipe)) if one.forks]
+
+
+def test_pair_of_a_fork_is_pinned_counted_and_redacted(ada, tmp_path):
+    one = root(ada)
+    made = forked(ada, one, 2, {"call": {"name": "merge", "arguments": {"id": SECRET}}})
+    (entry,) = pinned(ada)
+    assert SnapshotEntry.read(entry.line().encode()) == entry and entry.forks[0].fork == made.pk
+    (row,), manifest = rows_of(ada, tmp_path / "made", format="dpo")
+    assert (row["source"], row["episode_id"], row["fork_id"]) == ("fork", one.pk, made.pk)
+    assert [row[name] for name in ("chosen_wins", "chosen_tries", "rejected_wins", "rejected_tries")] == [8, 8, 1, 8]
+    assert SECRET not in json.dumps(row) and "[redacted:" in json.dumps(row["chosen"])
+    assert manifest["episodes"] == 1, "its branches are no episodes of a dataset"
+
+
+def test_forks_that_show_nothing_are_not_pinned(ada):
+    one = root(ada)
+    change = {"call": {"name": "merge", "arguments": {"id": 9}}}
+    forked(ada, one, 2, change, (5, 4))
+    assert pinned(ada) == []
+    Fork.objects.all().delete()
+    made = forked(ada, one, 2, change)
+    assert len(pinned(ada)) == 1
+    Episode.every.filter(fork=made, branch_arm="control").update(grade="database")
+    assert pinned(ada) == [], "arms that were restored unlike"
+    Episode.every.filter(fork=made).update(grade="exact", policy_kind="script")
+    assert pinned(ada) == [], "an arm of a script is one observation"
+    Episode.every.filter(fork=made).update(policy_kind="model")
+    live = Episode.every.filter(fork=made).first()
+    Episode.every.filter(pk=live.pk).update(state="running")
+    assert pinned(ada) == [], "one of them is live"
+    Episode.every.filter(pk=live.pk).update(state="finished")
+    Fork.objects.filter(pk=made.pk).update(change={"words": "Mind the order."})
+    assert pinned(ada) == [], "words are no action of the agent"
+
+
+def found_by(actor, made):
+    return forks.finding_of(actor, made, list(Episode.every.filter(fork=made)))
+
+
+def test_difference_of_corrected_outcomes_alone_is_withheld(ada):
+    """A repair finds the treated branches complete and the others not: the first outcomes showed nothing."""
+    one = root(ada)
+    made = forked(ada, one, 2, {"call": {"name": "merge", "arguments": {"id": 9}}}, (4, 4))
+    assert found_by(ada, made).sentence.endswith(": not shown.")
+    rows = VerifierOutcome.objects.filter(episode__fork=made)
+    wrong = rows.filter(episode__branch_arm="treated", reward_type="others") | rows.filter(
+        episode__branch_arm="control", reward_type="complete"
+    )
+    assert not repaired(ada, set(wrong.values_list("episode_id", flat=True)), task=("desk_1", 3)).problem
+    found = found_by(ada, made)
+    assert (found.treated.complete, found.control.complete, found.verdict) == (8, 0, "")
+    assert found.sentence.startswith("Withheld after an erratum. On the corrected outcomes alone: Changed call: 8 of 8")
+    assert found.sentence.endswith("so only a new fork can show it.") and pinned(ada) == []
+
+
+def test_difference_of_both_readings_is_shown_and_pinned(ada):
+    one = root(ada)
+    made = forked(ada, one, 2, {"call": {"name": "merge", "arguments": {"id": 9}}}, (8, 1))
+    wrong = Episode.every.filter(fork=made, branch_arm="control", outcomes__reward_type="complete").get()
+    assert not repaired(ada, {wrong.pk}, task=("desk_1", 3)).problem
+    assert found_by(ada, made).verdict == "better" and pinned(ada)[0].forks[0].kept_wins == 0
+
+
+def test_forks_of_branches_share_the_error_of_their_tree(ada):
+    one, change = root(ada), {"call": {"name": "merge", "arguments": {"id": 9}}}
+    made = forked(ada, one, 2, change, (8, 3))
+    assert found_by(ada, made).verdict == "better" and len(pinned(ada)) == 1
+    branch = Episode.every.filter(fork=made).first()
+    below = forked(ada, branch, 3, change, (8, 3))
+    for fork in (made, below):
+        found = found_by(ada, fork)
+        assert found.verdict == "" and "2 forks of this tree share the error of 5%." in found.sentence
+    assert pinned(ada) == []
+    other = forked(ada, root(ada, "other"), 2, change, (8, 3))
+    assert found_by(ada, other).verdict == "better", "another tree has an error of its own"
+
+
+def test_erased_branches_stay_tries_of_their_fork(ada):
+    one = root(ada)
+    made = forked(ada, one, 2, {"call": {"name": "merge", "arguments": {"id": 9}}}, (8, 5))
+    kept = Episode.every.filter(fork=made, branch_arm="control", outcomes__reward_type="complete")
+    Episode.every.filter(pk__in=kept.values_list("pk", flat=True)[:4]).delete()
+    found = found_by(ada, made)
+    assert (found.control.tries, found.control.known, found.control.lost) == (8, 4, 4)
+    assert found.p < 0.05 and found.verdict == "", "the erased ones could have been complete"
+    assert "4 branches are without an outcome." in found.sentence and pinned(ada) == []
+    lane = next(one for one in lanes.lanes_of(ada, one.pk).lanes if one.words == "Recorded call")
+    assert (lane.arm.tries, lane.arm.lost) == (8, 4)
+
+
+def test_tree_reads_no_tools_and_as_much_for_more_branches(ada):
+    one = root(ada)
+    made = forked(ada, one, 2, {"call": {"name": "merge", "arguments": {"id": 9}}})
+    browser, few = as_person(ada), [f"{made.pk}/{arm}/0" for arm in ("treated", "control")]
+    where = f"/projects/{ada.project.slug}/episodes/{one.pk}/tree"
+
+    def statements():
+        with CaptureQueriesContext(connection) as found:
+            assert browser.get(where).status_code == 200
+        return [each["sql"] for each in found]
+
+    statements()  # what is read once for all
+    many = statements()
+    Episode.every.filter(fork=made).exclude(key__in=few).delete()
+    assert len(statements()) == len(many)
+    _, found = forks.members(ada, one.pk)
+    for branch in found[1:]:
+        assert {"tools", "policy", "world", "final_answer"} <= branch.get_deferred_fields()
+
+
+def test_branches_are_rows_of_sft_only_by_name(ada, tmp_path):
+    one = root(ada)
+    forked(ada, one, 2, {"call": {"name": "merge", "arguments": {"id": 9}}})
+    rows, manifest = rows_of(ada, tmp_path / "without", format="sft", filter={"scenario": [one.scenario]})
+    assert rows == [] and manifest["episodes"] == 1
+    recipe = {"format": "sft", "filter": {"scenario": [one.scenario]}, "include": ["branches"]}
+    (row,), manifest = rows_of(ada, tmp_path / "with", **recipe)
+    assert (row["root_id"], row["origin"], row["privilege"]) == (one.pk, "branch", "hindsight")
+    assert manifest["left_out"] == {"not_complete": 8, "one_per_root": 8}
+    assert row["loss"] == [0, 0, 0, 1, 0, 1], "not the call with which it begins"
+    below = forked(ada, Episode.every.filter(fork__parent=one).first(), 2, {})
+    assert below.pk and rows_of(ada, tmp_path / "below", **recipe)[1]["episodes"] == 33
