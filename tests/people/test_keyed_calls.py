@@ -19,8 +19,8 @@ from awmweb.tasks import forget_answers
 from episodes.record import recording
 from experts.models import StandingAnswer
 from exports.models import Export
-from imports import importing
 from imports.models import Import
+from imports.record import importing
 from people import keyed_calls
 from people.models import KeyedWrite
 from people.record.keyed_writes import KEPT
