@@ -25,7 +25,7 @@ APPS = ("people", "notices", "episodes", "reviews", "experts", "runs", "curricul
 PACKAGES = (*APPS, "awmweb", "awmenv", "awmclient")
 
 MAY_IMPORT = {
-    "people": {"awmclient.schema"},
+    "people": {"awmclient.nouns", "awmclient.schema"},
     "notices": {"people", "episodes.events"},
     "episodes": {
         *("people", "awmclient.schema", "awmclient.nouns", "awmclient.words"),
@@ -74,7 +74,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
             "sealing",
         },
         {"record"},
-        {"http", "watching", "known_tokens", *DOORS},
+        {"http", "keyed_calls", "watching", "known_tokens", *DOORS},
     ),
     "notices": (
         {*GROUND, "events", "subjects"},

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 from urllib.parse import quote, urlencode
+from uuid import uuid4
 
 from awmclient.client.bodies import (
     EpisodeFields,
@@ -34,8 +35,8 @@ class HttpDashboard:
         async with HttpDashboard(url, token) as dash:
             episode = await dash.start_episode("Cancel order 7")
 
-    Calls are repeated with growing pauses for `retry_s` seconds when the connection fails or the dashboard is busy;
-    all but a `start_run` without a key are safe to repeat, and that one goes again only if it never left.
+    Calls are repeated with growing pauses for `retry_s` seconds when the connection fails or the dashboard is busy.
+    Each has a key, or changes nothing twice.
 
     An episode that has waited `park_after_s` seconds for advice is parked, and `ask` raises `Parked`: the process can
     end. Start the rollout again with the same key to go on. None waits in this process until the deadline.
@@ -84,9 +85,11 @@ class HttpDashboard:
 
             run = await dash.start_run("nightly", key="nightly-7", policy={"model": "my-model"})
         """
+        # without it a repeat after a lost answer would start another run
+        key = key or uuid4().hex
         given = {"name": name, "key": key, "arm": arm, "policy": policy, "metadata": metadata, "expert": expert}
         body = {key: value for key, value in given.items() if value is not None}
-        return str((await self._wire.send("POST", "/runs", body, repeatable=key is not None)).body["id"])
+        return str((await self._wire.send("POST", "/runs", body)).body["id"])
 
     async def start_episode(self, task: str, **fields: Unpack[EpisodeFields]) -> HttpEpisode:
         """Open an episode. With a `key` of yours the call can be repeated after a crash: the same key and body give
@@ -112,7 +115,7 @@ class HttpDashboard:
             {"stop_reason": "done"}}])
         """
         reply = await self._wire.send("POST", "/episodes/whole", {"episodes": [dict(one) for one in episodes]})
-        found = [WholeResult.model_validate(one) for one in reply.body["results"]]
+        found = [WholeResult.read(one) for one in reply.body["results"]]
         return [
             one.model_dump(exclude={"error"}) if one.error is None else refusal(422, one.error.code, one.error.message)
             for one in found
@@ -135,7 +138,7 @@ class HttpDashboard:
         given = {"losses": losses, "components": components, "checkpoint": checkpoint}
         said = {name: value for name, value in given.items() if value is not None}
         body = {"training_step": training_step, **said}
-        return TrainingStepView.model_validate((await self._wire.send("POST", f"/runs/{run}/steps", body)).body)
+        return TrainingStepView.read((await self._wire.send("POST", f"/runs/{run}/steps", body)).body)
 
     async def next_tasks(
         self, count: int, *, run: str | None = None, seed: int = 0, snapshot: str | None = None
@@ -148,7 +151,7 @@ class HttpDashboard:
         """
         given = {"n": count, "run": run, "seed": seed, "snapshot": snapshot}
         query = urlencode({name: value for name, value in given.items() if value is not None})
-        return CurriculumNext.model_validate((await self._wire.send("GET", f"/curriculum/next?{query}")).body)
+        return CurriculumNext.read((await self._wire.send("GET", f"/curriculum/next?{query}")).body)
 
     async def interrupts(self, run: str, paused: RunInterrupts) -> InterruptsView:
         """Ask what an agent's run waits for, or read what was decided. The same call again opens nothing twice.
@@ -158,7 +161,7 @@ class HttpDashboard:
         """
         body = paused.model_dump(mode="json", by_alias=True, exclude_none=True)
         reply = await self._wire.send("POST", f"/runs/{quote(run, safe='')}/interrupts", body)
-        return InterruptsView.model_validate(reply.body)
+        return InterruptsView.read(reply.body)
 
     async def view_ask(self, ask: str, wait_s: int = 0) -> AskView:
         """Return an ask; with `wait_s`, at most 25, wait so long for its end.
@@ -166,7 +169,7 @@ class HttpDashboard:
         view = await dash.view_ask(ask, wait_s=25)
         """
         path = f"/asks/{quote(ask, safe='')}?wait={min(wait_s, POLL_S)}"
-        return AskView.model_validate((await self._wire.send("GET", path, read_s=wait_s + 10)).body)
+        return AskView.read((await self._wire.send("GET", path, read_s=wait_s + 10)).body)
 
     async def attach(self, ask: str, name: str, data: bytes) -> AttachedFile:
         """Attach a file to an open ask; with an expert's token, to the answer of an ask that it has claimed.
@@ -183,7 +186,7 @@ class HttpDashboard:
         files = await dash.attachments(ask)
         """
         found = (await self._wire.send("GET", f"/asks/{quote(ask, safe='')}/attachments")).body
-        return AttachedFiles.model_validate(found).files
+        return AttachedFiles.read(found).files
 
     async def download(self, attachment: str) -> bytes:
         """Return the bytes of a file by its ID, such as one of `advice.files`.

@@ -93,11 +93,11 @@ class HttpEpisode:
         return found
 
     async def _read_wheel(self, acted: int) -> WheelView:
-        return WheelView.model_validate((await self._wire.send("GET", f"/episodes/{self.id}/wheel?acted={acted}")).body)
+        return WheelView.read((await self._wire.send("GET", f"/episodes/{self.id}/wheel?acted={acted}")).body)
 
     async def view(self) -> EpisodeView:
         """Return the episode's state at the dashboard."""
-        return EpisodeView.model_validate((await self._wire.send("GET", f"/episodes/{self.id}")).body)
+        return EpisodeView.read((await self._wire.send("GET", f"/episodes/{self.id}")).body)
 
     async def steps(self, since: int = 0) -> list[dict[str, Any]]:
         """Return the recorded steps with `seq` above `since`, as they were stored, in order: a loop that starts
@@ -179,7 +179,7 @@ class HttpEpisode:
         Raises `Refused` with code `not_waiting` if none of its asks is open. To continue, start the episode again with
         the same key and wait for the ask of its last step.
         """
-        return EpisodeView.model_validate((await self._wire.send("POST", f"/episodes/{self.id}/park", {})).body)
+        return EpisodeView.read((await self._wire.send("POST", f"/episodes/{self.id}/park", {})).body)
 
     def _park_at(self) -> float | None:
         return None if self._park_after_s is None else asyncio.get_running_loop().time() + self._park_after_s
@@ -283,12 +283,10 @@ def _advice(view: Mapping[str, Any]) -> Advice:
     found = view.get("advice")
     if view.get("status") == "cancelled" or not isinstance(found, Mapping):
         return Advice(text="", source="fallback", reason=str(reason or view.get("status") or "cancelled"))
-    # A newer dashboard can send fields that this version does not know.
-    known = {name: value for name, value in found.items() if name in Advice.model_fields and name != "local"}
-    return Advice.model_validate({"reason": reason, **known} if known.get("reason") is None else known)
+    return Advice.read({**found, "reason": found.get("reason") or reason, "local": False})
 
 
 async def attach(wire: Wire, ask: str, name: str, data: bytes) -> AttachedFile:
     # the dashboard knows a file that comes twice, so the call can be repeated
     place = f"/asks/{quote(ask, safe='')}/attachments?{urlencode({'name': name})}"
-    return AttachedFile.model_validate((await wire.send("POST", place, data)).body)
+    return AttachedFile.read((await wire.send("POST", place, data)).body)
