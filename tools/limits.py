@@ -12,7 +12,7 @@ LIMITS: dict[str, list[tuple[str, str]]] = {
         ("A person counts as viewing an ask after the last request of its page for", "experts.record.desk.LOOKING_S"),
         ("A standing answer ends at the latest after", "experts.record.standing_answers.LONGEST"),
         ("Standing answers of a project that can still decide, at most", "experts.record.standing_answers.ACTIVE_MAX"),
-        ("A deadline of an ask is at most", "awmclient.schema.MAX_DEADLINE_S"),
+        ("A deadline of an ask is at most", "awmclient.nouns.values.MAX_DEADLINE_S"),
         ("Open asks of an episode, at most", "experts.record.opening.OPEN_MAX"),
         ("Files of a question or an answer, at most", "experts.rules.file_types.MOST_FILES"),
         ("A file of a question or an answer has at most", "experts.rules.file_types.MOST_BYTES"),
@@ -24,7 +24,7 @@ LIMITS: dict[str, list[tuple[str, str]]] = {
         ("The wheel is handed back, unless it is renewed, after", "episodes.record.steering.LEASE_S"),
         ("The wheel is handed back without an order after", "episodes.record.steering.IDLE_S"),
         ("The wheel is handed back in any case after", "episodes.record.steering.LONGEST_S"),
-        ("An order at the wheel can be held for at most", "awmclient.schema.HOLD_MAX_S"),
+        ("An order at the wheel can be held for at most", "awmclient.nouns.wheel.HOLD_MAX_S"),
         (
             "Lost workers in a row without a step, after which an episode fails",
             "episodes.record.recording.IDLE_ATTEMPTS",
