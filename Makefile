@@ -7,7 +7,10 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 	  test -n "$$name" && command -v "$$name" >/dev/null 2>&1 && \
 	  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done
 
-.PHONY: run install install-dev install-web lock test costs test-next-django install-asking install-traces install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack long chaos image planted wheels cluster
+# Tests that `make test` runs: the others need minutes or packages of their own
+USUAL = not train and not frameworks and not chaos and not long and not image
+
+.PHONY: run install install-dev install-web lock test test-env test-client costs test-next-django install-asking install-traces install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack long chaos image planted wheels cluster
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -57,10 +60,17 @@ lock: install-dev
 # (tests/schema.py): tests wait for half of their time. A file's tests stay together, as they share a product
 test: install-dev
 	@$(PY) -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations=25 $(if $(COSTS),--costs $(COSTS)) \
-	  -m "not train and not frameworks and not chaos and not long and not image"
+	  -m "$(USUAL)"
 
 costs:
 	@$(MAKE) test COSTS=docs/measured/tests.md
+
+# The environment server alone, and the client alone: neither imports the product
+test-env: install-dev
+	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "$(USUAL)" tests/awmenv
+
+test-client: install-dev
+	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "$(USUAL)" tests/awmclient tests/test_public_paths.py
 
 # The product stays on Django 5.2. Django 6 needs Python 3.12: make test-next-django PYTHON=/path/to/python3.13
 test-next-django:
@@ -132,7 +142,7 @@ check: install-dev
 	@.venv/bin/djangofmt --quiet --check templates
 	@.venv/bin/djangofmt check --target-version 5.2 templates
 	@if test -d tools/node_modules; then npm --silent --prefix tools run check; else echo "Scripts and styles were not checked: no npm."; fi
-	@$(if $(TESTED),,$(PY) -m pytest -q tests/test_layers.py tests/test_script_layers.py tests/test_walls.py tests/test_docs.py tests/test_style.py tests/test_templates.py tests/test_states.py tests/runs/test_moves.py tests/tools)
+	@$(if $(TESTED),,$(PY) -m pytest -q tests/test_layers.py tests/test_public_paths.py tests/test_script_layers.py tests/test_walls.py tests/test_docs.py tests/test_style.py tests/test_templates.py tests/test_states.py tests/runs/test_moves.py tests/tools)
 	@$(PY) -m tools.missing_migrations
 	@$(PY) manage.py check --deploy --fail-level WARNING
 

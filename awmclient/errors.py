@@ -14,7 +14,7 @@ fault.
 
 from __future__ import annotations
 
-from awmclient.schema import Fault
+from awmclient.nouns.values import Fault
 
 
 class ClientError(Exception):

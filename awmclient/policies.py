@@ -1,7 +1,7 @@
 """The port `Policy`, which chooses the next action, its input (`View`) and its output (`Turn`).
 
 Owns the shapes between loop and policy. A view never contains a reward, a reward type or an outcome: the loop strips
-them before. Adapters: `scripted.py` and `chat.py`; called by `rollout.py`.
+them before. Adapters: `scripted.py` and `chat.py`; called by the loop.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from awmclient.schema import ASK_TOOL, ToolSpec
-from awmclient.toolcalls import Call
+from awmclient.nouns.kinds import is_ask, is_call
+from awmclient.nouns.tools import ToolSpec
+from awmclient.nouns.values import ASK_TOOL
+from awmclient.words.toolcalls import Call
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,10 @@ class View:
     def advice(self) -> Mapping[str, Any] | None:
         """Return the observation of the latest call of `ask_expert`, or None if it was refused or never made."""
         for step in reversed(self.steps):
-            if step.get("kind") == "ask":
+            if is_ask(step):
                 found = step.get("advice")
                 return found if isinstance(found, Mapping) else None
-            if step.get("kind") == "tool_call" and step.get("name") == ASK_TOOL:
+            if is_call(step) and step.get("name") == ASK_TOOL:
                 result = step.get("result")
                 return result if isinstance(result, Mapping) else None
         return None

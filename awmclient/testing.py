@@ -16,9 +16,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
-from awmclient.bodies import AskFields, EpisodeFields, StepLike, ask_body, episode_body, numbered
-from awmclient.memory_store import MemoryAsk, MemoryStore
-from awmclient.schema import DETAIL_MAX, Advice, Fault, OwnFault, ReportedOutcome, StopReason, ToolSpec
+from awmclient.client.bodies import AskFields, EpisodeFields, StepLike, ask_body, episode_body, numbered
+from awmclient.client.memory_store import MemoryAsk, MemoryStore
+from awmclient.nouns.asks import Advice
+from awmclient.nouns.episodes import DETAIL_MAX, ReportedOutcome
+from awmclient.nouns.tools import ToolSpec
+from awmclient.nouns.values import Fault, OwnFault, StopReason
 
 Answer = Advice | str | None
 Expert = Callable[[str], Answer | Awaitable[Answer]]

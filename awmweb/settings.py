@@ -19,7 +19,7 @@ import dj_database_url
 from celery.schedules import crontab
 from csp.constants import NONE, SELF
 
-from awmclient.chat import EndpointConfig
+from awmclient.choosing.chat import EndpointConfig
 from awmenv import spans
 from awmenv.version import version
 from awmweb import embedded

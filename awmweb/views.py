@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET, require_POST
 
-from awmclient.chat import EndpointConfig
+from awmclient.choosing.chat import EndpointConfig
 from awmweb import beat
 from awmweb.demo import removing
 from awmweb.erasing import episodes as erasing

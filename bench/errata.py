@@ -40,7 +40,7 @@ print("MEASURED", VerifierOutcome.objects.filter(episode__run__name="to judge ag
 """
 COPY = """
 import json
-from awmclient.gates import reached_world
+from awmclient.asking.gates import reached_world
 from episodes.models import Episode, Step, VerifierOutcome
 from episodes.visible.trajectory import steps_of
 from people.models import new_id

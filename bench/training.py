@@ -29,10 +29,10 @@ import httpx
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from awmclient.choosing.scripted import ScriptedPolicy  # noqa: E402
 from awmclient.client import HttpDashboard  # noqa: E402
-from awmclient.collecting import CollectingDashboard  # noqa: E402
-from awmclient.rollout import rollout  # noqa: E402
-from awmclient.scripted import ScriptedPolicy  # noqa: E402
+from awmclient.client.collecting import CollectingDashboard  # noqa: E402
+from awmclient.loop.rollout import rollout  # noqa: E402
 from awmenv.batches import EnvironmentBatch  # noqa: E402
 from awmenv.client import EnvironmentClient  # noqa: E402
 from tests.running import Product, product  # noqa: E402

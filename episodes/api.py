@@ -11,7 +11,7 @@ from ninja import P, QueryEx, Router, Status
 from pydantic import ValidationError
 
 from awmclient import schema
-from awmclient.fields import MAX_INT, Object
+from awmclient.nouns.fields import MAX_INT, Object
 from episodes.find import lists
 from episodes.find.narrowing import FILTERS
 from episodes.models import Episode

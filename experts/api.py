@@ -12,8 +12,8 @@ from django.utils.http import content_disposition_header
 from ninja import P, QueryEx, Router, Status
 
 from awmclient import schema
-from awmclient.interrupts import InterruptsView, RunInterrupts
-from awmclient.metrics import DeskNumbers
+from awmclient.nouns.interrupts import InterruptsView, RunInterrupts
+from awmclient.nouns.metrics import DeskNumbers
 from episodes.find.selection import run_named
 from experts.find.attached import files_of, visible_files
 from experts.find.reading import active_standing, ask_view, open_asks, page_of_asks

@@ -25,7 +25,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 from django.utils import timezone
 
-from awmclient.chat import PROBE_S, ChatClient, EndpointCheck, EndpointConfig
+from awmclient.choosing.chat import PROBE_S, ChatClient, EndpointCheck, EndpointConfig
 from awmclient.errors import EndpointError
 from awmclient.schema import ToolCall
 from awmenv import spans

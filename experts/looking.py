@@ -16,7 +16,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from awmclient.chat import ChatClient
+from awmclient.choosing.chat import ChatClient
 from awmclient.errors import EndpointError
 from episodes.visible.lens import MODEL, lens_of
 from experts import llm

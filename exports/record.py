@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from awmclient.conversation import PromptMessage, conversation
-from awmclient.gates import is_approval
+from awmclient.nouns.kinds import by_agent, is_ask, is_briefing, is_message, is_question
 from awmclient.schema import ToolSpec
+from awmclient.words.conversation import PromptMessage, conversation
 from episodes.quoting import texts
 
 
@@ -135,8 +135,8 @@ class Record:
 
     def before_the_agent(self) -> Record:
         """Return the record with its prompt alone, for rows about the task: what an agent said is no fact about it."""
-        prompt = itertools.takewhile(lambda step: not _acts(step), self.steps)
-        steps = [step for step in prompt if step.get("kind") == "message"]
+        prompt = itertools.takewhile(lambda step: not by_agent(step), self.steps)
+        steps = [step for step in prompt if is_message(step)]
         return replace(self, steps=steps, final_answer=None)
 
     @property
@@ -157,17 +157,17 @@ class Record:
     @property
     def asks(self) -> list[dict[str, Any]]:
         """Return the agent's own questions: approvals that a gate asked for are not among them."""
-        return [step for step in self.steps if step.get("kind") == "ask" and not is_approval(step)]
+        return [step for step in self.steps if is_question(step)]
 
     @cached_property
     def advice(self) -> list[Mapping[str, Any]]:
         """Return the advice of all asks; an ask that fell back without advice has none."""
-        given = (step.get("advice") for step in self.steps if step.get("kind") == "ask")
+        given = (step.get("advice") for step in self.steps if is_ask(step))
         return [one for one in given if isinstance(one, Mapping) and one.get("source") != "fallback"]
 
     @property
     def briefings(self) -> list[dict[str, Any]]:
-        return [step for step in self.steps if step.get("kind") == "briefing"]
+        return [step for step in self.steps if is_briefing(step)]
 
     @property
     def is_informed(self) -> bool:
@@ -176,8 +176,3 @@ class Record:
         if self.assisted and self.expert == "informed":
             return True
         return any(one.get("privilege") == "sees_verifier" for one in (*self.advice, *self.briefings))
-
-
-def _acts(step: Mapping[str, Any]) -> bool:
-    by_agent = step.get("role") == "assistant" or step.get("kind") in ("tool_call", "action", "ask")
-    return by_agent and not is_approval(step)

@@ -178,7 +178,7 @@ def words_of(wrong: Mapping[str, Any]) -> str:
     thousands separators.
     """
     words = str(wrong["msg"]).removeprefix("Value error, ").replace(" after validation", "")
-    # the only values of any type with a length are `awmclient.fields.Text`
+    # the only values of any type with a length are `awmclient.nouns.fields.Text`
     if words.startswith("Value should have "):
         words = words.replace(" item", " character").removesuffix(", not 0")
     if wrong.get("type") not in OF_SIZE:

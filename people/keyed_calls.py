@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from ninja.operation import Operation
 from pydantic import TypeAdapter, ValidationError
 
-from awmclient.fields import Line
+from awmclient.nouns.fields import Line
 from awmclient.schema import MAX_BATCH_BYTES
 from people.errors import Invalid, words_of
 from people.record.keyed_writes import KEPT, once

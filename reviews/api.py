@@ -9,8 +9,8 @@ from django.http import HttpRequest
 from ninja import Router, Status
 from pydantic import BeforeValidator, Field
 
-from awmclient.fields import MAX_INT, Line, Object, clean_text
-from awmclient.schema import Claimed, Done, LeaseBody, Shape
+from awmclient.nouns.fields import MAX_INT, Line, Object, Shape, clean_text
+from awmclient.schema import Claimed, Done, LeaseBody
 from people.access import is_id, may_see_reviews, scoped, visible_or_404
 from people.errors import NotFound
 from people.http import REFUSALS, actor_of

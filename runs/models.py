@@ -18,7 +18,7 @@ from people.states import Move
 
 INFRASTRUCTURE = ("model", "environment", "expert", "dashboard", "worker")
 """Faults that are no words of the policy. A retry replaces them, and a comparison leaves them out. The other one is
-`policy`, which counts as not complete: see `awmclient/faults.py`."""
+`policy`, which counts as not complete: see `awmclient/words/faults.py`."""
 
 
 class PersonTurn(AppendOnly):

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from awmclient.chat import EndpointConfig
+from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes.record import recording
 from experts.record import opening

@@ -15,7 +15,7 @@ from typing import TypeGuard
 import pytest
 from django.core.management import get_commands
 
-from awmclient.chat import EndpointConfig
+from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import SCHEMA_VERSION
 from awmenv.version import NUMBER
 from experts.metrics import statistics

@@ -1,7 +1,7 @@
 """The house's import rules, read from syntax trees: arrows point down, between packages and inside them.
 
-The tables are those of docs/architecture.md. A module that no floor names fails the test, so that whoever adds one says
-where it stands. Runs without a database.
+`MAY_IMPORT` is printed in docs/architecture.md, and a test compares the two. A module that no floor names fails the
+test, so that whoever adds one says where it stands. Runs without a database.
 """
 
 from __future__ import annotations
@@ -25,62 +25,30 @@ APPS = ("people", "notices", "episodes", "reviews", "experts", "runs", "curricul
 PACKAGES = (*APPS, "awmweb", "awmenv", "awmclient")
 
 MAY_IMPORT = {
-    "people": {"awmclient.fields", "awmclient.schema"},
+    "people": {"awmclient.nouns", "awmclient.schema"},
     "notices": {"people", "episodes.events"},
     "episodes": {
-        *("people", "awmclient.fields", "awmclient.schema", "awmclient.faults"),
-        *("awmenv.packs", "awmenv.health", "awmenv.models", "awmenv.attesting", "awmenv.errors", "awmenv.offers"),
-        "awmenv.blockers",
+        *("people", "awmclient.schema", "awmclient.nouns", "awmclient.words"),
+        *("awmenv.attesting", "awmenv.blockers", "awmenv.errors", "awmenv.health", "awmenv.models", "awmenv.offers"),
+        "awmenv.packs",
     },
-    "reviews": {"people", "notices", "episodes", "awmclient.fields", "awmclient.schema"},
+    "reviews": {"people", "notices", "episodes", "awmclient.schema", "awmclient.nouns"},
     "experts": {
-        "people",
-        "notices",
-        "episodes",
-        "reviews",
-        "awmclient.fields",
-        "awmclient.typed",
-        "awmclient.gates",
-        "awmclient.schema",
-        "awmclient.interrupts",
-        "awmclient.metrics",
-        "awmclient.chat",
-        "awmclient.errors",
-        "awmenv.blockers",
-        "awmenv.packs",
-        "awmenv.spans",
+        *("people", "notices", "episodes", "reviews", "awmclient.schema", "awmclient.nouns", "awmclient.errors"),
+        *("awmclient.asking", "awmclient.choosing", "awmenv.blockers", "awmenv.spans"),
     },
-    "curriculum": {
-        *("people", "episodes", "reviews", "experts", "runs", "awmclient.schema", "awmclient.conversation"),
-    },
+    "curriculum": {"people", "episodes", "reviews", "runs", "awmclient.schema", "awmclient.words"},
     "runs": {
-        "people",
-        "episodes",
-        "reviews",
-        "experts",
-        "awmclient",
-        "awmenv.attesting",
-        "awmenv.blockers",
-        "awmenv.client",
-        "awmenv.errors",
-        "awmenv.health",
-        "awmenv.models",
-        "awmenv.worlds",
-        "awmenv.offers",
-        "awmenv.packs",
-        "awmenv.plain",
-        "awmenv.spans",
+        *("people", "episodes", "reviews", "experts", "awmclient"),
+        *("awmenv.attesting", "awmenv.blockers", "awmenv.client", "awmenv.errors", "awmenv.health", "awmenv.models"),
+        *("awmenv.offers", "awmenv.packs", "awmenv.plain", "awmenv.spans", "awmenv.worlds"),
     },
     "exports": {
         *("people", "episodes", "reviews", "experts", "runs", "curriculum"),
-        *("awmclient.fields", "awmclient.schema", "awmclient.conversation", "awmclient.prompts", "awmclient.thinking"),
-        "awmclient.gates",
-        *("awmenv.packs", "awmenv.health", "awmenv.errors"),
+        *("awmclient.schema", "awmclient.nouns", "awmclient.words"),
+        *("awmenv.errors", "awmenv.health", "awmenv.packs"),
     },
-    "imports": {
-        *("people", "episodes", "reviews"),
-        *("awmclient.fields", "awmclient.faults", "awmclient.schema", "awmclient.conversation", "awmclient.thinking"),
-    },
+    "imports": {"people", "episodes", "awmclient.schema", "awmclient.nouns", "awmclient.words"},
     "awmweb": {*APPS, "awmclient", "awmenv.kept", "awmenv.spans", "awmenv.version"},
     "awmenv": set[str](),
     "awmclient": set[str](),
@@ -175,29 +143,21 @@ WRITING = {"record", "launch", "play", "jobs"}
 floors above the lowest of an app's write, too; those below are reads."""
 
 CLIENT_FLOORS = (
-    {"fields", "typed", "schema", "metrics", "interrupts"},
-    {
-        "errors",
-        "faults",
-        "wire",
-        "bodies",
-        "toolcalls",
-        "gates",
-        "listening",
-        "prompts",
-        "thinking",
-        "conversation",
-        "memory_store",
-        "observations",
-        "blotting",
-    },
-    {"policies", "outbox", "ports", "standing", "wheel"},
-    {"client", "chat", "scripted", "restoring", "captures", "asking"},
-    {"rollout", "testing", "collecting", "adapters.transcript", "adapters.missing", "__init__"},
+    {"nouns"},
+    {"errors"},
+    {"words"},
+    {"policies"},
+    {"record"},
+    {"asking", "client"},
+    {"choosing"},
+    {"loop"},
+    {"testing", "adapters.transcript", "adapters.missing"},
     {"adapters.recording", "adapters.pausing"},
     {"adapters"},
     {"adapters.openenv_collect"},
+    {"schema", "rollout", "collecting", "chat", "captures", "conversation", "toolcalls", "__init__"},
 )
+"""The highest floor has the public paths: names for users, which no module of the client imports."""
 
 FRAMEWORKS = {"agents": "openai_agents", "langchain_core": "langgraph", "langgraph": "langgraph"} | {
     name: name for name in ("ag_ui", "pydantic_ai", "smolagents", "inspect_ai")
@@ -313,6 +273,30 @@ def upward_between_packages(tree: Tree) -> list[str]:
         if (home := one.module.split(".")[0]) != one.target.split(".")[0]
         and not any(f"{one.target}.".startswith(f"{allowed}.") for allowed in MAY_IMPORT[home])
     ]
+
+
+def row_of(package: str) -> str:
+    """Return the line of docs/architecture.md that says what a package may import."""
+    parts: dict[str, list[str]] = {}
+    for allowed in sorted(MAY_IMPORT[package], key=lambda one: (list(MAY_IMPORT).index(one.split(".")[0]), one)):
+        parts.setdefault(allowed.split(".")[0], []).extend(allowed.split(".")[1:])
+    named = [f"`{name}`" if not inside else f"`{name}.{_together(inside)}`" for name, inside in parts.items()]
+    return f"| `{package}` | {', '.join(named) or 'no other package'} |"
+
+
+def _together(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{{{','.join(names)}}}"
+
+
+def allowed_in_vain(tree: Tree) -> list[str]:
+    """Entries of `MAY_IMPORT` that no module makes use of."""
+    made = {(one.module.split(".")[0], f"{one.target}.") for one in tree.ours()}
+    return sorted(
+        f"{package}: {allowed}"
+        for package, all_allowed in MAY_IMPORT.items()
+        for allowed in all_allowed
+        if not any(home == package and target.startswith(f"{allowed}.") for home, target in made)
+    )
 
 
 def _floor(module: str, floors: tuple[set[str], ...], strict: bool = True) -> int | None:
@@ -537,10 +521,10 @@ def _is_text(node: ast.AST) -> TypeGuard[ast.Constant]:
 
 
 def lists_of_live_states(tree: Tree) -> list[str]:
-    """Places that spell two or more live states in a row, though `awmclient.schema` holds the tables."""
+    """Places that spell two or more live states in a row, though `awmclient.nouns.values` holds the tables."""
     found = []
     for module, path in tree.modules.items():
-        if module == "awmclient.schema" or ".migrations." in module:
+        if module == "awmclient.nouns.values" or ".migrations." in module:
             continue
         for node in nodes(path.read_text(encoding="utf-8")):
             if isinstance(node, ast.Tuple | ast.List | ast.Set):
@@ -582,6 +566,24 @@ def tree() -> Tree:
 
 def test_no_arrow_between_packages_points_up(tree: Tree) -> None:
     assert upward_between_packages(tree) == []
+
+
+def test_table_of_who_may_import_whom_is_that_of_the_code() -> None:
+    """The assertion's message has the lines that the page needs."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.split("\n## Who may import whom\n\n")[1].split("\n\n")[0].splitlines()
+    right = [row_of(package) for package in ("awmweb", *reversed(APPS), "awmclient", "awmenv")]
+    assert table[2:] == right, "\n".join(right)
+
+
+def test_nothing_is_allowed_that_no_module_needs(tree: Tree) -> None:
+    assert allowed_in_vain(tree) == []
+
+
+def test_permission_that_no_module_needs_is_found(tmp_path: Path) -> None:
+    files = {"notices/sending.py": "from episodes import events\n", "episodes/events.py": "", "people/models.py": ""}
+    found = allowed_in_vain(house(tmp_path, files))
+    assert "people: awmclient.schema" in found and "notices: episodes.events" not in found
 
 
 @pytest.mark.parametrize("app", APPS)
@@ -753,15 +755,15 @@ def test_an_arrow_up_is_found_wherever_it_hides(tmp_path: Path) -> None:
             "people/record/members.py": "from people.pages import people\n",
             "people/pages/people.py": "def page():\n    from people.record import members\n",
             "episodes/models.py": "import people.models\n",
-            "awmclient/schema.py": "from awmclient.client import x\n",
-            "awmclient/client.py": "from awmclient import schema\n",
+            "awmclient/nouns/steps.py": "from awmclient.client import wire\n",
+            "awmclient/client/wire.py": "from awmclient.nouns import steps\n",
         },
     )
     assert upward_between_packages(tree) == ["people.models:2 imports episodes.models"]
     assert upward_inside(tree, "people", ROOMS["people"]) == ["people.record.members:1 imports people.pages.people"]
-    assert upward_inside(tree, "awmclient", CLIENT_FLOORS) == ["awmclient.schema:1 imports awmclient.client"]
+    assert upward_inside(tree, "awmclient", CLIENT_FLOORS) == ["awmclient.nouns.steps:1 imports awmclient.client.wire"]
     assert late_imports(tree) == ["people.pages.people:2 imports people.record.members in page"]
-    assert circles(tree) == ["awmclient.client", "awmclient.schema", "episodes.models", "people.models"]
+    assert circles(tree) == ["awmclient.client.wire", "awmclient.nouns.steps", "episodes.models", "people.models"]
 
 
 def test_a_module_of_a_sub_package_may_have_its_own_floor(tmp_path: Path) -> None:

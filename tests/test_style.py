@@ -51,9 +51,9 @@ CODE_ALLOWED = {
     ("wall", "runs/statistics/costs.py"): "`wall_s`, wall-clock seconds on the wire",
 }
 NOT_OURS = {
-    "awmclient/conversation.py": "a prompt",
-    "awmclient/prompts.py": "prompts",
-    "awmclient/scripted.py": "words of scripted agents",
+    "awmclient/words/conversation.py": "a prompt",
+    "awmclient/words/prompts.py": "prompts",
+    "awmclient/choosing/scripted.py": "words of scripted agents",
     "awmenv/server/verify/judge.py": "a prompt",
     "awmenv/server/world/rehearsal.py": "rows of a sample app",
 }
@@ -61,9 +61,9 @@ ALLOWED = {
     ("gone", "awmenv/server/session/channel.py"): "an error that agents read",
     ("gone", "awmenv/server/sandbox/framing.py"): "an error that agents read",
     ("gone", "awmenv/server/session/sessions.py"): "an error that agents read",
-    ("nobody", "awmclient/schema.py"): "the schema of ask_expert",
+    ("nobody", "awmclient/nouns/tools.py"): "the schema of ask_expert",
     ("nobody", "awmweb/embedded/paths.py"): "a user of the system",
-    ("nothing was done", "awmclient/rollout.py"): "a message to agents",
+    ("nothing was done", "awmclient/loop/turns.py"): "a message to agents",
     ("played", "awmweb/views.py"): "a name in a template",
     ("played", "runs/rewards/__init__.py"): "a type",
     ("vocabulary", "awmweb/urls.py"): "the name of an address",
@@ -404,10 +404,53 @@ def test_long_sentences_are_found_in_prose_only(text, lines):
     assert [line for line, _ in long_sentences(text)] == lines
 
 
+READS_OF_KIND = {
+    "awmclient": 22,
+    "awmenv": 3,
+    "awmweb": 2,
+    "curriculum": 1,
+    "episodes": 17,
+    "experts": 16,
+    "exports": 3,
+    "notices": 1,
+    "reviews": 3,
+    "runs": 6,
+}
+"""Places of each package that read a `kind` themselves. Those of steps are in `awmclient.nouns.kinds`; the others read
+kinds of other things, or so many rows that a call for each would cost. A number only falls."""
+
+
+def reads_of_kind(package: Path) -> int:
+    """Return how often the code of a package reads the field `kind` of a mapping."""
+    return sum(_reads_kind(node) for path in package.rglob("*.py") for node in nodes(path.read_text(encoding="utf-8")))
+
+
+def _reads_kind(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        is_get = isinstance(node.func, ast.Attribute) and node.func.attr == "get"
+        return is_get and bool(node.args) and _is_kind(node.args[0])
+    return isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and _is_kind(node.slice)
+
+
+def _is_kind(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value == "kind"
+
+
+@pytest.mark.parametrize("package", sorted({*OF_PAGES, "awmclient", "awmenv"}))
+def test_kind_of_a_step_is_read_by_the_client_s_view(package):
+    """Ask `is_call`, `is_ask` or `by_agent` of `awmclient.nouns.kinds`; lower the number when a read goes."""
+    assert reads_of_kind(ROOT / package) == READS_OF_KIND.get(package, 0)
+
+
+def test_read_of_a_kind_is_counted(tmp_path):
+    (tmp_path / "one.py").write_text('a = step["kind"] == "ask"\nb = step.get("kind")\nstep["kind"] = "note"\n')
+    assert reads_of_kind(tmp_path) == 2
+
+
 SAME_NAMES = {
     "Command": "the class that Django looks for in each command",
     **dict.fromkeys(("Recording", "Pauses"), "one for each agent framework, by the same calls"),
-    "_Needles": "one file in two packages, equal byte for byte (decision 18)",
+    "_Needles": "one file in two packages (decision 18)",
     **dict.fromkeys(("Advice", "Briefing"), "a row, and its shape on the wire"),
     **dict.fromkeys(
         ("EpisodeEnded", "ExpertOff", "Invalid", "KeyConflict", "NotFound", "SeqGap", "StepConflict", "TooLarge"),

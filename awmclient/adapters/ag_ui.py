@@ -13,7 +13,7 @@ from typing import Any
 
 from awmclient.adapters import pausing
 from awmclient.adapters.missing import missing
-from awmclient.interrupts import RunInterrupts
+from awmclient.nouns.interrupts import RunInterrupts
 
 try:
     from ag_ui.core import Interrupt, Message, ResumeEntry, RunFinishedEvent, Tool

@@ -24,13 +24,16 @@ from awmclient.adapters import recording
 from awmclient.adapters.missing import missing
 from awmclient.adapters.pausing import Pause, PauseDecision, Pauses
 from awmclient.adapters.transcript import as_arguments, tokens
-from awmclient.bodies import EpisodeFields
-from awmclient.client import HttpDashboard, SyncHttpDashboard
-from awmclient.conversation import as_text
+from awmclient.client.bodies import EpisodeFields
+from awmclient.client.dashboard import HttpDashboard
+from awmclient.client.sync import SyncHttpDashboard
 from awmclient.errors import BoundaryFault
-from awmclient.interrupts import PAUSE_S
-from awmclient.schema import ASK_SPEC, ASK_TOOL, CONTEXT_MAX
-from awmclient.toolcalls import Call
+from awmclient.nouns.asks import CONTEXT_MAX
+from awmclient.nouns.interrupts import PAUSE_S
+from awmclient.nouns.tools import ASK_SPEC
+from awmclient.nouns.values import ASK_TOOL
+from awmclient.words.conversation import as_text
+from awmclient.words.toolcalls import Call
 
 try:
     from inspect_ai.approval import Approval, Approver, approver

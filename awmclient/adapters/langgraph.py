@@ -21,10 +21,10 @@ from awmclient.adapters import pausing, recording
 from awmclient.adapters.missing import missing
 from awmclient.adapters.pausing import Pause, PauseDecision
 from awmclient.adapters.transcript import tokens
-from awmclient.conversation import as_text
-from awmclient.schema import ASK_SPEC
-from awmclient.toolcalls import Call
-from awmclient.typed import PARTS_OF
+from awmclient.nouns.tools import ASK_SPEC
+from awmclient.nouns.typed import PARTS_OF
+from awmclient.words.conversation import as_text
+from awmclient.words.toolcalls import Call
 
 try:
     from langchain_core.callbacks import AsyncCallbackHandler

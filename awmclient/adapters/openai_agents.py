@@ -21,10 +21,11 @@ from awmclient.adapters import pausing, recording
 from awmclient.adapters.missing import missing
 from awmclient.adapters.pausing import Pause, SavedThreads
 from awmclient.adapters.transcript import UnreportedCalls, as_arguments, tokens
-from awmclient.client import HttpDashboard, SyncHttpDashboard
-from awmclient.conversation import as_text
-from awmclient.schema import ASK_SPEC
-from awmclient.toolcalls import Call
+from awmclient.client.dashboard import HttpDashboard
+from awmclient.client.sync import SyncHttpDashboard
+from awmclient.nouns.tools import ASK_SPEC
+from awmclient.words.conversation import as_text
+from awmclient.words.toolcalls import Call
 
 try:
     from agents import (

@@ -20,15 +20,16 @@ import httpx
 
 from awmclient.adapters import recording
 from awmclient.adapters.missing import missing
-from awmclient.bodies import EpisodeFields
-from awmclient.captures import CAPTURE, CapturedTurn, CaptureMarks, turn_of, turns_of
-from awmclient.client import SyncHttpDashboard
-from awmclient.conversation import as_text
+from awmclient.choosing.captures import CAPTURE, CapturedTurn, CaptureMarks, turn_of, turns_of
+from awmclient.client.bodies import EpisodeFields
+from awmclient.client.sync import SyncHttpDashboard
 from awmclient.errors import MalformedCall
-from awmclient.observations import TRACEBACK, signals_of
-from awmclient.schema import ASK_SPEC, ASK_TOOL
-from awmclient.thinking import read_reasoning
-from awmclient.toolcalls import Call, is_reserved, native_calls, unknown_tool
+from awmclient.nouns.tools import ASK_SPEC
+from awmclient.nouns.values import ASK_TOOL
+from awmclient.record.observations import TRACEBACK, signals_of
+from awmclient.words.conversation import as_text
+from awmclient.words.thinking import read_reasoning
+from awmclient.words.toolcalls import Call, is_reserved, native_calls, unknown_tool
 
 try:
     from openenv.core.env_server.mcp_types import Tool

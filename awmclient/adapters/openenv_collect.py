@@ -10,7 +10,7 @@ from typing import Any
 
 from awmclient.adapters.missing import missing
 from awmclient.adapters.openenv import AwmSessions, listening, with_expert
-from awmclient.client import SyncHttpDashboard
+from awmclient.client.sync import SyncHttpDashboard
 
 try:
     from openenv.cli.commands import collect as collecting

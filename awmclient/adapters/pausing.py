@@ -18,9 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from awmclient.client import HttpDashboard, SyncHttpDashboard
+from awmclient.client.dashboard import HttpDashboard
+from awmclient.client.sync import SyncHttpDashboard
 from awmclient.errors import Unreachable
-from awmclient.interrupts import (
+from awmclient.nouns.asks import QUESTION_MAX
+from awmclient.nouns.interrupts import (
     PAUSE_S,
     Interrupt,
     InterruptOutcome,
@@ -29,9 +31,8 @@ from awmclient.interrupts import (
     ResumeEntry,
     RunInterrupts,
 )
-from awmclient.observations import plain
-from awmclient.schema import QUESTION_MAX
-from awmclient.typed import TIMEOUT_REASON
+from awmclient.nouns.typed import TIMEOUT_REASON
+from awmclient.record.observations import plain
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -16,14 +16,14 @@ from types import TracebackType
 from typing import Any, ClassVar, Self, TypeVar
 
 from awmclient.adapters.transcript import Step, Transcript
-from awmclient.bodies import NO_QUESTIONS_LEFT, context_text, question_problem
-from awmclient.client import SyncEpisode
+from awmclient.client.bodies import NO_QUESTIONS_LEFT, context_text, question_problem
+from awmclient.client.sync import SyncEpisode
 from awmclient.errors import BoundaryFault, ClientError, DashboardError, EpisodeEnded, Parked, Unreachable
-from awmclient.faults import fault_of
-from awmclient.observations import bounded
-from awmclient.ports import EpisodePort
-from awmclient.schema import ASK_TOOL, StopReason
-from awmclient.toolcalls import Call
+from awmclient.loop.ports import EpisodePort
+from awmclient.nouns.values import ASK_TOOL, StopReason
+from awmclient.record.observations import bounded
+from awmclient.words.faults import fault_of
+from awmclient.words.toolcalls import Call
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

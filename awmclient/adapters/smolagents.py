@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 from awmclient.adapters import recording
 from awmclient.adapters.missing import missing
 from awmclient.adapters.transcript import as_arguments, as_json, tokens
-from awmclient.conversation import as_text
-from awmclient.schema import ASK_SPEC, ASK_TOOL
-from awmclient.toolcalls import Call
+from awmclient.nouns.tools import ASK_SPEC
+from awmclient.nouns.values import ASK_TOOL
+from awmclient.words.conversation import as_text
+from awmclient.words.toolcalls import Call
 
 try:
     from smolagents import ActionStep, ChatMessage, FinalAnswerStep, MultiStepAgent, Tool

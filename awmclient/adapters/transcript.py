@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from awmclient.observations import TRACEBACK, bounded, plain
-from awmclient.schema import ASK_TOOL
-from awmclient.toolcalls import Call, id_of
+from awmclient.nouns.values import ASK_TOOL
+from awmclient.record.observations import TRACEBACK, bounded, plain
+from awmclient.words.toolcalls import Call, id_of
 
 Step = dict[str, Any]
 
@@ -61,7 +61,7 @@ class Transcript:
         extra: Step = {name: dict(value) for name, value in beside.items() if value}
         if calls:
             extra["calls"] = [{"name": call.name, "arguments": call.arguments, **id_of(call)} for call in calls]
-        # As in the loop of `rollout.py`: the step of a single call says all that a message would.
+        # As in the loop: the step of a single call says all that a message would.
         if content or extra.keys() - {"calls"} or len(calls) > 1:
             message = {"kind": "message", "role": "assistant", "content": content, "turn": self.turn, **extra}
             steps.append(bounded(message))

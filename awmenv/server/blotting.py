@@ -1,7 +1,7 @@
 """Removes a model endpoint's secrets from its responses, in any common spelling.
 
-Pure, and only the standard library. The file exists twice, in `awmclient` and in `awmenv/server`, since neither may
-import the other; a test compares the two. Called where a response arrives, before any of it is recorded or shown.
+Pure, and only the standard library. `awmclient/words/blotting.py` is a link to this file, since neither package
+may import the other (decision 18). Called where a response arrives, before any of it is recorded or shown.
 
 A secret is found in upper and lower case, in base64 of both alphabets (at each of its three alignments, padded or not,
 also over line breaks), in hex, and with single characters as percent, JSON or HTML escapes, repeatedly escaped ones

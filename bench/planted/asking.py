@@ -27,7 +27,7 @@ import django
 
 django.setup()
 
-from awmclient.asking import FEATURES, Row  # noqa: E402
+from awmclient.asking.rules import FEATURES, Row  # noqa: E402
 from people.text.in_words import percent  # noqa: E402
 from runs.show import curve, drawing  # noqa: E402
 from runs.statistics.asking import ArmAsking, EpisodeAsks, of_arms  # noqa: E402

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from awmclient.conversation import PromptMessage, as_text, conversation
+from awmclient.words.conversation import PromptMessage, as_text, conversation
 from curriculum.counting import finished_of
 from curriculum.models import TrainingStep
 from episodes.models import Episode, ExpertMode, Run

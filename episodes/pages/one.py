@@ -16,6 +16,7 @@ from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from awmclient.nouns.kinds import is_briefing
 from episodes.find import held, in_episode
 from episodes.models import Episode, EpisodeState
 from episodes.record import recording
@@ -117,7 +118,7 @@ def briefing_words(request: MemberRequest, pk: str, seq: int) -> HttpResponse:
     one = _episode(request, pk)
     # the address takes any number, the column 32 bits
     step = json.loads(trajectory.step_text(lens_of(request.actor, one), one, min(seq, 2**31 - 1)))
-    if step["kind"] != "briefing":
+    if not is_briefing(step):
         raise NotFound
     words = {"text": clean(step["text"]), "human": step.get("source", "human") == "human"}
     return render(request, "episodes/_briefing_words.html", words)

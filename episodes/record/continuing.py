@@ -6,6 +6,7 @@ prompt to `runs.play.prompting`. Called by `recording` when an external loop sta
 
 from __future__ import annotations
 
+from awmclient.nouns.kinds import is_ask, is_briefing
 from awmclient.schema import EpisodeStart
 from episodes.models import Continuation, Episode, ExpertMode, Knowledge, OutcomeHold, Privilege
 from episodes.visible.trajectory import steps_of
@@ -31,7 +32,7 @@ def knowledge_of(parent: Episode, seq: int) -> Knowledge:
     """Return what those knew whose words are in the prompt before a step. It only rises, as from episode to branch."""
     known = [parent.knowledge or Knowledge.BLIND]
     said = [
-        one.get("advice") or one for one in steps_of(parent) if one["seq"] < seq and one["kind"] in ("ask", "briefing")
+        one.get("advice") or one for one in steps_of(parent) if one["seq"] < seq and (is_ask(one) or is_briefing(one))
     ]
     is_informed = any(one.get("privilege") == Privilege.SEES_VERIFIER for one in said)
     if is_informed or parent.expert == ExpertMode.INFORMED:

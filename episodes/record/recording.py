@@ -18,7 +18,6 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from awmclient.faults import fault_of
 from awmclient.schema import (
     AT_WORK_STATES,
     DETAIL_MAX,
@@ -29,6 +28,7 @@ from awmclient.schema import (
     RunStart,
     StepCommon,
 )
+from awmclient.words.faults import fault_of
 from awmenv.attesting import NotAttested
 from awmenv.health import Health
 from awmenv.models import BuildReport

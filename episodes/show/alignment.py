@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal
 
-from awmclient.fields import CAME, has_come
+from awmclient.nouns.fields import CAME, has_come
 from episodes.show.step_cards import cell_of
 from episodes.show.tables import Touched, touched_rows
 from people.text.plain_text import clean

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from awmclient.fields import CAME, has_come, is_copied
+from awmclient.nouns.fields import CAME, has_come, is_copied
+from awmclient.nouns.kinds import is_call
 from awmclient.schema import ASKS_BACK
 from awmenv.offers import OF_ENVIRONMENT
 from episodes.show.decisions import KINDS, Approval, Decided, approval_of, decided_lines
@@ -212,7 +213,7 @@ def moment(value: object) -> datetime | None:
 
 
 def _action_parts(step: Mapping[str, Any]) -> dict[str, Any]:
-    tool = step["kind"] == "tool_call"
+    tool = is_call(step)
     field_name = "arguments" if tool else "action"
     given = step.get(field_name) or {}
     lines = list(diff_lines(step.get("state_diff"), f"{ROOT}.state_diff"))

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from awmclient.gates import WRITES, is_gated
+from awmclient.asking.gates import WRITES, is_gated
 from awmclient.schema import ASKS_BACK
 from episodes.models import Episode
 from episodes.show import tables, windows

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from awmclient.typed import SPEC_VALUES
+from awmclient.nouns.typed import SPEC_VALUES
 from experts.mcp.sessions import PendingCall, as_object
 from people.errors import Invalid, TooLarge
 from people.text.json_text import holds_more_than, read_object

@@ -27,6 +27,7 @@ from mcp.shared.exceptions import McpError
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp.shared.version import SUPPORTED_PROTOCOL_VERSIONS
 
+from awmclient.nouns.typed import CALLS_MAX
 from awmclient.schema import (
     ASK_SPEC,
     ASK_TOOL,
@@ -35,7 +36,6 @@ from awmclient.schema import (
     AskView,
     Finish,
 )
-from awmclient.typed import CALLS_MAX
 from episodes.live.consumers import in_database
 from episodes.record import recording
 from experts.consumers import until_closed, until_news

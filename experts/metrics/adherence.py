@@ -10,6 +10,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from awmclient.nouns.kinds import is_call
+
 FOLLOWED, NOT_FOLLOWED, CANNOT_TELL = "followed", "not_followed", "cannot_tell"
 TURNED = re.compile(r"\b(?:not|never|no|don'?t|avoid|except|without|instead|rather|unless)\b|n['’]t\b", re.IGNORECASE)
 """Negations: the sentence may name a call that should not be made."""
@@ -21,7 +23,7 @@ SHORTEST = 3
 def next_call(steps: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """Return the first call that the agent decided after its question. `steps` start with the question's own."""
     asked = steps[0].get("turn") if steps else None
-    later = (step for step in steps[1:] if step.get("kind") == "tool_call")
+    later = (step for step in steps[1:] if is_call(step))
     return next((step for step in later if asked is None or step.get("turn") != asked), None)
 
 

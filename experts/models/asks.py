@@ -170,7 +170,7 @@ class Ask(models.Model):
         db_default="question",
     )
     typed = JsonText(null=True, blank=True)
-    """What it wants, as `awmclient.typed.TypedAsk`; none for a question."""
+    """What it wants, as `awmclient.nouns.typed.TypedAsk`; none for a question."""
     calls_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     """Of an approval: equal where tools, arguments and verifier access are, see `rules/risk.py`; the queue shows such
     asks as one row."""
@@ -247,7 +247,7 @@ class Advice(AppendOnly):
     text = JsonText()
     tool_calls = JsonText(null=True, blank=True)
     decision = JsonText(null=True, blank=True)
-    """The typed answer, as `awmclient.typed.Decision`."""
+    """The typed answer, as `awmclient.nouns.typed.Decision`."""
     by = models.CharField(max_length=8, blank=True, default="", db_default="")
     """Who decided a typed ask: person, model, standing or timeout."""
     standing = models.ForeignKey(

@@ -20,8 +20,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 from pydantic import ValidationError
 
+from awmclient.nouns.typed import CALLS_MAX
 from awmclient.schema import StandingAnswerBody
-from awmclient.typed import CALLS_MAX
 from episodes.show import wall, windows
 from episodes.show.windows import number, numbers
 from episodes.visible.lens import lens_of

@@ -20,7 +20,7 @@ from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
-from awmclient.typed import REASON_MAX
+from awmclient.nouns.typed import REASON_MAX
 from episodes.show.decisions import value_in_words
 from experts.errors import TooLate
 from experts.find import board, filters, my_answers

@@ -15,9 +15,9 @@ from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from awmclient.nouns.typed import decision_on_timeout
 from awmclient.schema import Advice as SentAdvice
 from awmclient.schema import Heard
-from awmclient.typed import decision_on_timeout
 from episodes.models import Episode, ExpertMode
 from episodes.record import ask_steps, recording
 from episodes.record.appending import refuse_other_loop

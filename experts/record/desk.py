@@ -17,9 +17,9 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from awmclient.fields import too_large
+from awmclient.nouns.fields import too_large
+from awmclient.nouns.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES
 from awmclient.schema import ToolCall
-from awmclient.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES
 from episodes import events as live
 from episodes.models import Run
 from episodes.record.noting import note_model_fault

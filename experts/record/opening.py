@@ -19,8 +19,8 @@ from typing import Any
 from django.db import connection, transaction
 from django.utils import timezone
 
+from awmclient.nouns.typed import TYPED_FIELDS
 from awmclient.schema import AskOpen
-from awmclient.typed import TYPED_FIELDS
 from awmenv.blockers import Blocker, matched
 from episodes.models import Episode, ExpertMode
 from episodes.record import ask_steps, recording

@@ -18,9 +18,16 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from pydantic import ValidationError
 
-from awmclient.interrupts import Interrupt, InterruptOutcome, InterruptsView, InterruptView, OtherOutcome, RunInterrupts
+from awmclient.nouns.interrupts import (
+    Interrupt,
+    InterruptOutcome,
+    InterruptsView,
+    InterruptView,
+    OtherOutcome,
+    RunInterrupts,
+)
+from awmclient.nouns.typed import typed_of
 from awmclient.schema import AskOpen, EpisodeStart
-from awmclient.typed import typed_of
 from episodes.errors import EpisodeEnded
 from episodes.models import Episode, Run
 from episodes.record import recording

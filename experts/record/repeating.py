@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from datetime import datetime
 
+from awmclient.nouns.typed import TYPED_FIELDS
 from awmclient.schema import AskOpen
-from awmclient.typed import TYPED_FIELDS
 from episodes.record import ask_steps, recording
 from experts.models import Ask
 

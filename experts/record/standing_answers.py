@@ -15,9 +15,9 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from awmclient.fields import too_large
+from awmclient.nouns.fields import too_large
+from awmclient.nouns.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES
 from awmclient.schema import StandingAnswerBody
-from awmclient.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES
 from episodes.find.selection import run_named
 from episodes.models import ExpertMode
 from experts.models import Advice, Ask, AskStatus, Desk, Privilege, StandingAnswer

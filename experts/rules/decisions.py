@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from awmclient.fields import too_large
-from awmclient.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES, TypedDecision, decision_on_timeout
+from awmclient.nouns.fields import too_large
+from awmclient.nouns.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES, TypedDecision, decision_on_timeout
 from episodes.tool_schemas import Checker
 from people.errors import Invalid, words_of
 from people.text.plain_text import clean

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from awmclient.interrupts import Interrupt, ResumeEntry, RunInterrupts
+from awmclient.nouns.interrupts import Interrupt, ResumeEntry, RunInterrupts
+from awmclient.nouns.typed import OPTIONS_MAX, TypedAsk
 from awmclient.schema import CONTEXT_MAX, MAX_DEADLINE_S, QUESTION_MAX, Advice
-from awmclient.typed import OPTIONS_MAX, TypedAsk
 from people.errors import Invalid
 
 OURS = "awmweb"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from awmclient.thinking import MODES, ReasoningMode, first_sent
+from awmclient.words.thinking import MODES, ReasoningMode, first_sent
 from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, TEXT, TEXT_LIST, WHOLE, sha256, source
 from exports.record import Record
 from exports.rules.leakage import Ground

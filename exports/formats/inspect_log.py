@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from awmclient.conversation import readable
 from awmclient.schema import NOT_COUNTED
+from awmclient.words.conversation import readable
 from exports.formats.columns import sha256, source
 from exports.record import EpisodeResult, Record
 from exports.rules.leakage import Ground, result_of

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from awmclient.conversation import for_openai
+from awmclient.words.conversation import for_openai
 from exports.record import NoRow, Record
 from exports.rules.leakage import Ground
 from exports.rules.shaping import Shaped

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from awmclient.conversation import readable
-from awmclient.fields import has_come
+from awmclient.nouns.fields import has_come
+from awmclient.nouns.kinds import is_call
 from awmclient.schema import ASK_TOOL
+from awmclient.words.conversation import readable
 from exports.formats.columns import sha256, source
 from exports.record import Record
 from exports.rules.leakage import Ground, result_of
@@ -49,7 +50,7 @@ def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, A
 
 
 def _is_of_environment(call: Mapping[str, Any]) -> bool:
-    return call.get("kind") == "tool_call" and call.get("name") != ASK_TOOL
+    return is_call(call) and call.get("name") != ASK_TOOL
 
 
 def _entry(call: Mapping[str, Any]) -> dict[str, Any]:

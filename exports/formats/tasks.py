@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from awmclient.nouns.kinds import is_ask
 from awmclient.schema import ASK_TOOL
 from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, TEXT, TEXT_LIST, WHOLE, YES_NO, kind_of, sha256, source
 from exports.record import NoRow, Record
@@ -67,7 +68,7 @@ def ask_decision(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dic
     for place, line in enumerate(lines):
         # a call that could not be read is no decision, and a copied turn is one of another episode
         if line.said.part == "assistant" and place and not (line.said.refused or line.said.copied):
-            ask = next((call for call in line.said.calls if call.get("kind") == "ask"), None)
+            ask = next((call for call in line.said.calls if is_ask(call)), None)
             row = {"prompt": messages[:place], "completion": [line.message], "tools": list(shaped.tools)}
             about_ask = _about_ask(record, ask, has_advice=ground.recipe.has_advice)
             said = {**about_ask, "errors_before": errors, "next_failed": _fails_after(lines, place)}
@@ -95,7 +96,7 @@ def _about_ask(record: Record, ask: Mapping[str, Any] | None, *, has_advice: boo
 def _fails_after(lines: tuple[TrainingLine, ...], place: int) -> bool:
     """Return whether a call of the next turn, asks excluded, returned an error."""
     for line in lines[place + 1 :]:
-        calls = [call for call in line.said.calls if call.get("name") != ASK_TOOL and call.get("kind") != "ask"]
+        calls = [call for call in line.said.calls if call.get("name") != ASK_TOOL and not is_ask(call)]
         if calls:
             return any(call.get("error") is not None for call in calls)
     return False

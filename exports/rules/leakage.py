@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from awmclient.conversation import PromptMessage
+from awmclient.nouns.kinds import is_call
 from awmclient.schema import CONTROL_TOOLS, NOT_COUNTED
+from awmclient.words.conversation import PromptMessage
 from episodes.find.near_tasks import NearTasks
 from episodes.quoting import SHINGLE
 from exports.recipe import Recipe
@@ -91,7 +92,7 @@ def evaluation(record: Record, _ground: Ground) -> str | None:
 def control_tools(record: Record, _ground: Ground) -> str | None:
     """Leave out `verify` and similar tools, which belong to the control channel: with them an agent could see its
     reward."""
-    named = {str(step.get("name", "")) for step in record.steps if step.get("kind") == "tool_call"}
+    named = {str(step.get("name", "")) for step in record.steps if is_call(step)}
     named |= {str(tool.get("name", "")) for tool in record.tools}
     return "control_tool" if any(map(is_control, named)) else None
 

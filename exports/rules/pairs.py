@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from awmclient.nouns.kinds import is_ask
 from awmclient.schema import ASK_TOOL
 from exports.record import Record
 from exports.rules.shaping import Shaped, TrainingLine
@@ -228,7 +229,7 @@ def from_advice(episode: ShapedEpisode) -> Iterator[PreferencePair]:
     lines = episode.shaped.lines
     acts = [place for place, line in enumerate(lines) if line.said.part == "assistant"]
     for before, place in zip(acts, acts[1:], strict=False):
-        asks = [call for call in lines[place].said.calls if call.get("kind") == "ask"]
+        asks = [call for call in lines[place].said.calls if is_ask(call)]
         tried, advice = lines[before], asks[0].get("advice") if len(asks) == 1 else None
         if not isinstance(advice, dict) or not tried.loss or len(tried.said.calls) != 1 or not advice.get("tool_calls"):
             continue
@@ -239,7 +240,7 @@ def from_advice(episode: ShapedEpisode) -> Iterator[PreferencePair]:
         wanted = advice["tool_calls"][0]
         function = {"name": wanted["name"], "arguments": wanted.get("arguments") or {}}
         chosen = {"role": "assistant", "content": "", "tool_calls": [{**_first_call(tried), "function": function}]}
-        if _act_key(chosen) == _act_key(tried.message) or tried.said.calls[0].get("kind") == "ask":
+        if _act_key(chosen) == _act_key(tried.message) or is_ask(tried.said.calls[0]):
             continue
         record = episode.record
         yield PreferencePair(

@@ -14,10 +14,11 @@ from typing import Any
 
 import re2
 
-from awmclient.conversation import BRIEFED, PromptMessage, as_text, offered, readable
-from awmclient.prompts import ASK
+from awmclient.nouns.kinds import is_ask
 from awmclient.schema import ASK_TOOL
-from awmclient.thinking import with_reasoning
+from awmclient.words.conversation import BRIEFED, PromptMessage, as_text, offered, readable
+from awmclient.words.prompts import ASK
+from awmclient.words.thinking import with_reasoning
 from exports.recipe import AdviceMode, ReasoningChoice
 from exports.record import Record
 from exports.rules import wording
@@ -151,7 +152,7 @@ def _asks(said: PromptMessage) -> bool:
 
 
 def _is_ask(step: Mapping[str, Any]) -> bool:
-    return step.get("kind") == "ask" or step.get("name") == ASK_TOOL
+    return is_ask(step) or step.get("name") == ASK_TOOL
 
 
 def _without_expert(said: Sequence[PromptMessage]) -> list[TrainingLine]:

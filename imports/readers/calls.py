@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from awmclient.fields import COPIED
+from awmclient.nouns.fields import COPIED
 from awmclient.schema import Trajectory
-from awmclient.thinking import read_reasoning
+from awmclient.words.thinking import read_reasoning
 from imports.readers.chats import outcome_of
 from imports.readers.found import EMPTY, TrajectoryDraft, UnreadableRow, tools_of, wants
 from imports.readers.messages import add_call, add_result, arguments_of, settle, text_of

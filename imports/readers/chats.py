@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from awmclient.faults import fault_of
+from awmclient.nouns.kinds import is_call
 from awmclient.schema import Fault, Trajectory
+from awmclient.words.faults import fault_of
 from imports.readers.found import EMPTY, MOMENT, TrajectoryDraft, UnreadableRow, tools_of, wants, whole
 from imports.readers.messages import add_messages, text_of
 from imports.readers.own import ended as own_end
@@ -55,7 +56,7 @@ def read_openenv(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     about: Mapping[str, Any] = {} if isinstance(task, str) else draft.inner(row, "task")
     extra, checked = draft.inner(row, "extra"), draft.inner(row, "verify_metrics")
     trace = row.get("tool_trace")
-    calls = sum(step["kind"] == "tool_call" for step in draft.steps)
+    calls = sum(is_call(step) for step in draft.steps)
     # The trace repeats the calls of the messages, so only the surplus is lost.
     if isinstance(trace, list) and len(trace) > calls:
         draft.lose("calls of the tool trace that no message holds", len(trace) - calls)

@@ -11,9 +11,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from awmclient.conversation import readable
-from awmclient.fields import Moment
+from awmclient.nouns.fields import Moment
+from awmclient.nouns.kinds import is_message, is_note, is_said
 from awmclient.schema import EpisodeStart, ToolSpec, Trajectory
+from awmclient.words.conversation import readable
 from imports.readers.open_calls import OpenCalls
 
 TASK_MAX, LINE_MAX = 20_000, 200
@@ -121,13 +122,13 @@ class TrajectoryDraft:
         return Trajectory.model_validate({**about, **unset, "steps": numbered})
 
     def first_user_text(self) -> str:
-        said = (step for step in self.steps if step["kind"] == "message" and step["role"] == "user")
+        said = (step for step in self.steps if is_message(step) and step["role"] == "user")
         return str(next(said, {}).get("content", ""))
 
     def last_answer(self) -> str | None:
         """Return the last message of the agent, if only notes follow it."""
-        last = next((step for step in reversed(self.steps) if step["kind"] != "note"), None)
-        is_answer = last is not None and last["kind"] == "message" and last["role"] == "assistant"
+        last = next((step for step in reversed(self.steps) if not is_note(step)), None)
+        is_answer = last is not None and is_said(last)
         return str(last["content"]) if last is not None and is_answer else None
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from awmclient.faults import fault_of
 from awmclient.schema import Outcome, Trajectory
+from awmclient.words.faults import fault_of
 from imports.readers.calls import read_atif
 from imports.readers.chats import outcome_of
 from imports.readers.found import TrajectoryDraft, UnreadableRow

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from awmclient.thinking import PART_TYPES, read_reasoning
+from awmclient.words.thinking import PART_TYPES, read_reasoning
 from imports.readers import doubled
 from imports.readers.found import TrajectoryDraft, UnreadableRow
 from imports.readers.open_calls import OpenCalls

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from awmclient.conversation import BRIEFED
+from awmclient.nouns.kinds import is_ask, is_briefing, is_verification
 from awmclient.schema import ASK_TOOL, Fault, StopReason, Trajectory
+from awmclient.words.conversation import BRIEFED
 from imports.readers.found import STEPS_MAX, TrajectoryDraft, UnreadableRow, checked_tools, tools_of, wants
 from imports.readers.messages import add_messages
 
@@ -60,7 +61,7 @@ def read_record(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
 
 
 def _is_verification(step: Any, draft: TrajectoryDraft) -> bool:
-    is_one = isinstance(step, Mapping) and step.get("kind") == "verification"
+    is_one = isinstance(step, Mapping) and is_verification(step)
     draft.lose(DROPPED, int(is_one))
     return is_one
 
@@ -69,9 +70,9 @@ def _step(step: Any, draft: TrajectoryDraft) -> dict[str, Any]:
     if not isinstance(step, Mapping):
         raise UnreadableRow("A step is not an object.")
     kept = dict(step)
-    if kept.get("kind") == "briefing" and kept.pop("sources", None) is not None:
+    if is_briefing(kept) and kept.pop("sources", None) is not None:
         draft.lose("sources of a briefing")
-    if kept.get("kind") == "ask":
+    if is_ask(kept):
         draft.lose("ids of asks", int(kept.pop("ask", None) is not None))
         files = [kept.pop("files", None)]
         if isinstance(advice := kept.get("advice"), Mapping):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from awmclient.conversation import as_text
+from awmclient.words.conversation import as_text
 from imports.readers.found import EMPTY, TrajectoryDraft
 from imports.readers.messages import ROLES, arguments_of
 from people.errors import BadJson

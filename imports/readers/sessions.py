@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from awmclient.conversation import as_text
 from awmclient.schema import Trajectory
-from awmclient.thinking import PART_TYPES, read_reasoning
+from awmclient.words.conversation import as_text
+from awmclient.words.thinking import PART_TYPES, read_reasoning
 from imports.readers.found import TrajectoryDraft, UnreadableRow
 from imports.readers.messages import add_call, arguments_of, settle, text_of
 

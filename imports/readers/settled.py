@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from awmclient.conversation import readable
 from awmclient.schema import Step
+from awmclient.words.conversation import readable
 from episodes.stored.arrivals import Arrival, arrival_of, lines_of
 from episodes.stored.entries import entries_of_read
 from imports.readers import first_words, start_of, traces

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from awmclient.conversation import as_text
+from awmclient.words.conversation import as_text
 from imports.readers.found import EMPTY, TrajectoryDraft
 from imports.readers.messages import settle
 from imports.readers.open_calls import OpenCalls, Step

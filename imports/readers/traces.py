@@ -15,9 +15,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from awmclient.conversation import as_text
-from awmclient.faults import fault_of
 from awmclient.schema import Trajectory
+from awmclient.words.conversation import as_text
+from awmclient.words.faults import fault_of
 from imports.readers import otlp
 from imports.readers.found import TrajectoryDraft, checked_tools, tools_of
 from imports.readers.messages import arguments_of

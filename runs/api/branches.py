@@ -11,8 +11,7 @@ from django.http import HttpRequest
 from ninja import P, QueryEx, Router, Schema, Status
 from pydantic import Field, StrictInt
 
-from awmclient import schema
-from awmclient.fields import WHOLE, Object
+from awmclient.nouns.fields import WHOLE, Object, Shape
 from people.http import REFUSALS, actor_of, refuse_unknown
 from runs.play import certifying, forking, prompting
 from runs.show import forks
@@ -37,7 +36,7 @@ class CertificateView(Schema):
     at: datetime
 
 
-class ForkBody(schema.Shape):
+class ForkBody(Shape):
     """A fork of an ended episode at a step. `change` holds one of `call` (name, arguments), `advice`, `words`, `ask`
     (question) and `policy`, or nothing: then the agent chooses again. `tries` is the number of branches per arm;
     `budget` the tokens that all branches can use together, 0 for no limit. With the ID of a reviewer's `correction`,

@@ -8,15 +8,14 @@ from django.http import HttpRequest
 from ninja import P, QueryEx, Router, Schema, Status
 from pydantic import Field
 
-from awmclient import schema
-from awmclient.fields import MAX_INT, Count, Line
+from awmclient.nouns.fields import MAX_INT, Count, Line, Shape
 from people.http import REFUSALS, actor_of
 from runs.launch import briefings
 
 router = Router(tags=["runs"])
 
 
-class BriefingBody(schema.Shape):
+class BriefingBody(Shape):
     """A person's briefing of a task. `saw_outcomes`: its author knew outcomes of earlier episodes, or the verifier."""
 
     scenario: Line

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from ninja import P, QueryEx, Router, Schema, Status
 
-from awmclient.fields import Object
+from awmclient.nouns.fields import Object
 from episodes.api import CURSOR, LIMIT
 from episodes.find.selection import newest
 from people.access import Actor

@@ -10,7 +10,7 @@ from ninja import QueryEx, Router, Schema, Status
 from pydantic import Field, StrictInt
 
 from awmclient import schema
-from awmclient.fields import MAX_INT, WHOLE, Line, Object
+from awmclient.nouns.fields import MAX_INT, WHOLE, Line, Object, Shape
 from episodes.api import CURSOR, LIMIT, filters_in, filters_of
 from episodes.find import lists
 from episodes.models import Run
@@ -70,7 +70,7 @@ class AskingView(Schema):
     blockers: list[Object]
 
 
-class PlanBody(schema.Shape):
+class PlanBody(Shape):
     """A plan to preview before its launch; `name` is that of its run."""
 
     name: Line
@@ -96,7 +96,7 @@ class PlanPreview(Schema):
     earned: str
 
 
-class SeedsBody(schema.Shape):
+class SeedsBody(Shape):
     """How many more seeds of every task and arm to plan, from 1 to 100."""
 
     seeds: Annotated[StrictInt, Field(le=MAX_INT), WHOLE]

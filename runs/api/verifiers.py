@@ -8,8 +8,7 @@ from datetime import datetime
 from django.http import HttpRequest
 from ninja import Router, Schema, Status
 
-from awmclient import schema
-from awmclient.fields import Count, Line
+from awmclient.nouns.fields import Count, Line, Shape
 from episodes.models import Rejudging
 from episodes.stored import repairs
 from people.http import REFUSALS, actor_of, refuse_unknown
@@ -19,7 +18,7 @@ from runs.show import errata
 router = Router(tags=["runs"])
 
 
-class ReverifyBody(schema.Shape):
+class ReverifyBody(Shape):
     """Judge the stored episodes of a task again: with `verifier` by this code, which becomes the task's next version
     and takes effect if it fails on no episode; else by the verifier in force. `reason` says what was wrong."""
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from awmclient.asking import AskGate
-from awmclient.prompts import system_prompt
+from awmclient.asking.rules import AskGate
 from awmclient.schema import ASK_TOOL
+from awmclient.words.prompts import system_prompt
 from awmenv.health import Health
 from awmenv.packs import Pack
 from episodes.errors import BlindReview

@@ -9,7 +9,7 @@ from __future__ import annotations
 from django.db import transaction
 from django.utils import timezone
 
-from awmclient.asking import FORMAT
+from awmclient.asking.rules import FORMAT
 from people.access import system
 from people.record.audit import record
 from runs.models import Arm, Plan, PlanState

@@ -15,6 +15,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
+from awmclient.nouns.kinds import is_ask
 from episodes.models import Episode, Fork
 from episodes.show import windows
 from episodes.show.alignment import AlignedPair, acts_of, align
@@ -157,7 +158,7 @@ def _form(actor: Actor, pk: str, seq: int, given: Mapping[str, str], correction:
         "seq": step["seq"],
         "step": step,
         "kinds": [(name, KINDS[name], ABOUT[name]) for name in kinds],
-        "kind": given.get("kind") or ("advice" if step["kind"] == "ask" else kinds[0]),
+        "kind": given.get("kind") or ("advice" if is_ask(step) else kinds[0]),
         "tools": [tool["name"] for tool in named],
         "name": given.get("name") or call["name"],
         "arguments": given.get("arguments") or json.dumps(call["arguments"], indent=2),
@@ -188,9 +189,9 @@ def _can_continue(actor: Actor, pk: str, seq: int) -> bool:
 
 def _fits(kind: str, point: forking.BranchPoint, parent: Episode) -> bool:
     if kind == "advice":
-        return point.step["kind"] == "ask" and point.step.get("typed") is None
+        return is_ask(point.step) and point.step.get("typed") is None
     if kind == "ask":
-        return point.step["kind"] != "ask" and forking.asks_freely(parent)
+        return not is_ask(point.step) and forking.asks_freely(parent)
     return point.first or kind == "call"
 
 

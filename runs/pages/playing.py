@@ -14,8 +14,9 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_http_methods
 
-from awmclient.conversation import as_seen
-from awmclient.fields import has_come
+from awmclient.nouns.fields import has_come
+from awmclient.nouns.kinds import is_ask, is_call
+from awmclient.words.conversation import as_seen
 from episodes.models import Episode, Run
 from episodes.visible import trajectory
 from episodes.visible.lens import MODEL
@@ -121,7 +122,7 @@ def _seen(episode: Episode) -> tuple[str, list[dict[str, str]]]:
 
 
 def _texts(step: dict[str, Any]) -> dict[str, str]:
-    if step["kind"] == "tool_call":
+    if is_call(step):
         given = {name: decision_fields.in_words(value) for name, value in (step.get("arguments") or {}).items()}
         said = step.get("error") if step.get("error") is not None else step.get("result")
         if not has_come(step):
@@ -132,7 +133,7 @@ def _texts(step: dict[str, Any]) -> dict[str, str]:
             "error": clean(_text(said))[:CHARS] if step.get("error") is not None else "",
             "words": "" if step.get("error") is not None else clean(_text(said))[:CHARS],
         }
-    if step["kind"] == "ask":
+    if is_ask(step):
         return {"name": "ask_expert", "given": clean(str(step["question"])), "words": clean(_text(step.get("advice")))}
     return {"name": str(step["kind"]), "words": clean(_text(step.get("content") or step.get("text") or ""))[:CHARS]}
 

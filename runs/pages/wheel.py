@@ -17,8 +17,8 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods
 from pydantic import ValidationError
 
+from awmclient.record.wheel import DROPPED
 from awmclient.schema import LIMITS, LimitsBody, WheelCallBody, WheelUndoBody
-from awmclient.wheel import DROPPED
 from episodes.models import Episode, Wheel
 from episodes.record import steering
 from episodes.show import windows

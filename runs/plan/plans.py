@@ -25,8 +25,8 @@ from pydantic import (
     model_validator,
 )
 
-from awmclient.asking import ALWAYS, OWN, RANDOM, AskGate, chance_in
-from awmclient.fields import WHOLE, Prose, clean_text
+from awmclient.asking.rules import ALWAYS, OWN, RANDOM, AskGate, chance_in
+from awmclient.nouns.fields import WHOLE, Prose, clean_text
 from awmclient.schema import ExpertMode
 from people.errors import BadJson, TooLarge, words_of
 from people.text import yaml_text

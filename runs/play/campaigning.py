@@ -21,7 +21,8 @@ from django.http import QueryDict
 from django.utils import timezone
 from pydantic import Field, StrictInt, ValidationError, field_validator, model_validator
 
-from awmclient.fields import Object, Shape, Text
+from awmclient.nouns.fields import Object, Shape, Text
+from awmclient.nouns.kinds import is_call
 from episodes.find.facets import LOOKS
 from episodes.find.narrowing import matching
 from episodes.models import Episode, Origin
@@ -264,7 +265,7 @@ def _seqs(steps: forking.Steps, start: CampaignStart) -> dict[int, int]:
 
 def first_error(steps: forking.Steps) -> int:
     """Return the number of the first call that returned an error, 0 if none did. Pure."""
-    return next((int(one["seq"]) for one in steps if one["kind"] == "tool_call" and one.get("error") is not None), 0)
+    return next((int(one["seq"]) for one in steps if is_call(one) and one.get("error") is not None), 0)
 
 
 def _reason(refused: AppError) -> str:

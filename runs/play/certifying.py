@@ -12,8 +12,8 @@ from typing import Any
 
 from channels.db import database_sync_to_async
 
-from awmclient.gates import reached_world
-from awmclient.observations import WORLD
+from awmclient.asking.gates import reached_world
+from awmclient.record.observations import WORLD
 from awmenv.client import EnvironmentClient, Made
 from awmenv.errors import AwmenvError, Diverged, ServerUnreachable
 from awmenv.packs import Pack

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from django.conf import settings
 from django.utils import timezone
 
-from awmclient.chat import ChatClient
+from awmclient.choosing.chat import ChatClient
 from awmclient.errors import EndpointError
 from awmclient.schema import BRIEFING_MAX
 from episodes.models import Episode

@@ -17,12 +17,13 @@ from asgiref.sync import async_to_sync
 from django.db import transaction
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from awmclient.bodies import question_problem
-from awmclient.fields import Shape, Text
-from awmclient.gates import is_approval, reached_world
-from awmclient.observations import WORLD
+from awmclient.asking.gates import reached_world
+from awmclient.client.bodies import question_problem
+from awmclient.nouns.fields import Shape, Text
+from awmclient.nouns.kinds import is_approval, is_ask, is_briefing, is_message, is_said, is_tool_use, is_verification
+from awmclient.record.observations import WORLD
+from awmclient.record.standing import ENDS, active_s
 from awmclient.schema import ASK_TOOL, QUESTION_MAX, ToolCall
-from awmclient.standing import ENDS, active_s
 from awmenv.client import Made
 from awmenv.errors import AwmenvError
 from episodes.models import BranchArm, Certificate, Episode, ExpertMode, Fork, Knowledge, Privilege
@@ -146,11 +147,11 @@ def point_of(steps: Steps, seq: int) -> BranchPoint:
         raise NotForkable(f"The episode has no step {seq}.")
     turn = step.get("turn")
     of_turn = [one for one in steps if turn is not None and one.get("turn") == turn]
-    acts = [one for one in of_turn if one["kind"] in ("tool_call", "ask") and not is_approval(one)]
-    if step["kind"] == "message" and step.get("role") == "assistant" and acts:
+    acts = [one for one in of_turn if is_tool_use(one)]
+    if is_said(step) and acts:
         # the message of a turn is also that of its first call
         step = acts[0]
-    is_end = step["kind"] == "message" and ENDS in (step.get("meta") or {})
+    is_end = is_message(step) and ENDS in (step.get("meta") or {})
     if step not in acts and not is_end:
         raise NotForkable(f"Step {seq} is no choice of the agent. Fork from a call, a question or the answer.")
     if step.get("acted_by") is not None:
@@ -160,7 +161,7 @@ def point_of(steps: Steps, seq: int) -> BranchPoint:
     if any(one.get("done") is True for one in steps if one["seq"] < step["seq"]):
         raise NotForkable(f"The world had ended before step {seq}.")
     is_first = is_end or step is acts[0]
-    message = next((one for one in of_turn if one["kind"] == "message"), None) if is_first else None
+    message = next((one for one in of_turn if is_message(one)), None) if is_first else None
     cut = min(one["seq"] for one in of_turn) if is_first else step["seq"]
     said = str(message.get("content", "")) if message is not None else ""
     return BranchPoint(cut, step, _kept(step, said), is_first, said)
@@ -168,10 +169,10 @@ def point_of(steps: Steps, seq: int) -> BranchPoint:
 
 def _kept(step: Mapping[str, Any], said: str) -> list[dict[str, Any]]:
     """Return the steps that make a recorded choice again."""
-    if step["kind"] == "message":
+    if is_message(step):
         # without what the model was paid for
         return [_plain(step, ("kind", "role", "content", "turn", "meta"))]
-    if step["kind"] == "ask":
+    if is_ask(step):
         asked = {name: step[name] for name in ("question", "context") if step.get(name) is not None}
         again = _plain(step, ("kind", "turn", "call_id", "ask", "question", "context", "files", "typed", "advice"))
         return [_calling(step, said, ASK_TOOL, asked), again]
@@ -208,7 +209,7 @@ def arms_of(
         question = _calling(step, point.said, ASK_TOOL, change.ask.model_dump())
         return [ArmPlan(BranchArm.TREATED, [question], known), kept]
     if change.advice is not None:
-        if step["kind"] != "ask" or step.get("typed") is not None:
+        if not is_ask(step) or step.get("typed") is not None:
             raise NotForkable(f"Step {seq} is no plain question. Other advice needs one; elsewhere add words.")
         privilege = Privilege.BLIND if known == Knowledge.BLIND else Privilege.SEES_VERIFIER
         advice = {"text": change.advice, "source": "human", "author": author, "privilege": privilege.value}
@@ -256,7 +257,7 @@ def _with_correction(actor: Actor, row: Correction, level: Knowledge) -> Knowled
 
 def _advice_text(step: Mapping[str, Any]) -> str:
     """Return what those knew whose words are in a step."""
-    said = (step.get("advice") or {}) if step["kind"] == "ask" else step if step["kind"] == "briefing" else {}
+    said = (step.get("advice") or {}) if is_ask(step) else step if is_briefing(step) else {}
     return Knowledge.SEES_VERIFIER if said.get("privilege") == Privilege.SEES_VERIFIER else Knowledge.BLIND
 
 
@@ -267,7 +268,7 @@ def estimate(steps: Steps, point: BranchPoint) -> ForkEstimate:
         turns=len({step["turn"] for step in later if step.get("turn") is not None}),
         tokens=sum(tokens_of(step.get("usage")).all for step in later),
         seconds=active_s(later),
-        asks=sum(step["kind"] == "ask" for step in later),
+        asks=sum(is_ask(step) for step in later),
     )
 
 
@@ -316,7 +317,7 @@ def place_of(parent: Episode, seq: int) -> tuple[Steps, BranchPoint]:
 
 def steps_before_end(parent: Episode) -> Steps:
     """Return the steps of an episode without what its verifier found."""
-    return [step for step in steps_of(parent) if step["kind"] != "verification"]
+    return [step for step in steps_of(parent) if not is_verification(step)]
 
 
 def corrected(actor: Actor, correction_id: str) -> tuple[Correction, ForkChange]:

@@ -18,8 +18,8 @@ from django.utils import timezone
 from pydantic import ValidationError
 
 from awmclient import errors
-from awmclient.bodies import StepLike, numbered
-from awmclient.rollout import EpisodePort
+from awmclient.client.bodies import StepLike, numbered
+from awmclient.loop.ports import EpisodePort
 from awmclient.schema import (
     Advice,
     AskOpen,

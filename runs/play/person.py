@@ -20,7 +20,7 @@ from django.utils import timezone
 from awmclient.errors import Parked
 from awmclient.policies import Turn, View
 from awmclient.schema import ASK_SPEC, ASK_TOOL
-from awmclient.toolcalls import Call
+from awmclient.words.toolcalls import Call
 from episodes.errors import EpisodeEnded
 from episodes.events import episode_topic
 from episodes.live.hub import hub

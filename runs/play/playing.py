@@ -19,14 +19,14 @@ from typing import Any, TypeVar
 from django.conf import settings
 from django.db import transaction
 
-from awmclient.asking import AskGate, AskRule
-from awmclient.chat import ChatPolicy
+from awmclient.asking.rules import AskGate, AskRule
+from awmclient.choosing.chat import ChatPolicy
+from awmclient.choosing.scripted import ScriptedPolicy
 from awmclient.errors import BoundaryFault, Unreachable
+from awmclient.loop.restoring import restore
+from awmclient.loop.rollout import rollout
 from awmclient.policies import Policy
-from awmclient.restoring import restore
-from awmclient.rollout import rollout
 from awmclient.schema import Fault, Outcome
-from awmclient.scripted import ScriptedPolicy
 from awmenv import spans
 from awmenv.client import EnvironmentClient, socket_url
 from awmenv.errors import AwmenvError, CapacityReached, ServerTimeout, ServerUnreachable, SessionLost

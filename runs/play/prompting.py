@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from awmclient.conversation import messages
+from awmclient.nouns.kinds import is_ask, is_call, is_message, is_said, is_verification
+from awmclient.words.conversation import messages
 from episodes.errors import BlindReview
 from episodes.models import Episode
 from episodes.visible import trajectory, visibility
@@ -47,7 +48,7 @@ def prompt_at(actor: Actor, episode_id: str, seq: int) -> BranchPrompt:
         raise NotForkable("A retention rule erased the words of its steps.")
     if not visibility.sees_outcome(actor, episode) or visibility.judges_its_task(actor, episode):
         raise BlindReview
-    steps = [step for step in trajectory.steps_of(episode, lens=MODEL) if step["kind"] != "verification"]
+    steps = [step for step in trajectory.steps_of(episode, lens=MODEL) if not is_verification(step)]
     has_turn = any(step["seq"] == seq and step.get("turn") is not None for step in steps)
     cut = forking.place_of(episode, seq)[1].cut if has_turn else cut_at(steps, seq)
     before = [step for step in steps if step["seq"] < cut]
@@ -73,14 +74,14 @@ def cut_at(steps: Sequence[Mapping[str, Any]], seq: int) -> int:
     cut = seq
     # what the agent said right before its call is part of the same choice
     for one in reversed([one for one in steps if one["seq"] < seq]):
-        if one["kind"] != "message" or one.get("role") != "assistant":
+        if not is_message(one) or one.get("role") != "assistant":
             break
         cut = one["seq"]
     return cut
 
 
 def _is_choice(step: Mapping[str, Any]) -> bool:
-    return step["kind"] in ("tool_call", "ask") or (step["kind"] == "message" and step.get("role") == "assistant")
+    return is_said(step) or is_call(step) or is_ask(step)
 
 
 def _messages(episode: Episode, before: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -21,8 +21,8 @@ from django.db.models import Max
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from awmclient.gates import reached_world
-from awmclient.observations import WORLD
+from awmclient.asking.gates import reached_world
+from awmclient.record.observations import WORLD
 from awmenv.attesting import question, sha256_of
 from awmenv.client import EnvironmentClient, Made
 from awmenv.errors import AwmenvError, CapacityReached, Diverged, ServerUnreachable, SessionLost

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from awmclient.gates import is_approval
+from awmclient.nouns.kinds import is_ask, is_message, is_said, is_tool_use
 from episodes.tool_schemas import Checker
 from runs.rewards.played import Played, Reward, RewardProfile, identity, is_error, is_executed
 
@@ -82,14 +82,11 @@ def well_formed(ended: Played) -> float:
         return 0.0
     turns: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
     for step in ended.steps:
-        by_agent = step["kind"] in ("tool_call", "ask") or (
-            step["kind"] == "message" and step.get("role") == "assistant"
-        )
-        if by_agent and not is_approval(step):
+        if is_said(step) or is_tool_use(step):
             # a step without the number of a turn is a turn of its own
             turns[f"step {step['seq']}" if step.get("turn") is None else step["turn"]].append(step)
     schemas = {tool.get("name"): tool.get("input_schema") for tool in ended.tools}
-    fitting = [_is_fitting([step for step in turn if step["kind"] != "message"], schemas) for turn in turns.values()]
+    fitting = [_is_fitting([step for step in turn if not is_message(step)], schemas) for turn in turns.values()]
     return sum(fitting) / len(fitting) if fitting else 0.0
 
 
@@ -99,7 +96,7 @@ def _is_fitting(calls: Sequence[Mapping[str, Any]], schemas: Mapping[Any, Any]) 
     if len(calls) > 1:
         return False
     [call] = calls
-    if call["kind"] == "ask":
+    if is_ask(call):
         return True
     return is_executed(call) and not Checker().misfit(call.get("arguments") or {}, schemas.get(call.get("name")))
 

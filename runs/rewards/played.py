@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from awmclient.gates import is_approval
+from awmclient.nouns.kinds import is_call, is_question
 from awmclient.schema import NOT_COUNTED
 
 NOT_EXECUTABLE = frozenset({"tool_not_found", "invalid_args", "invalid_action"})
@@ -47,7 +47,7 @@ class Played:
     @cached_property
     def calls(self) -> list[Mapping[str, Any]]:
         """Calls of the environment's tools. Asking an expert does not count."""
-        return [step for step in self.steps if step["kind"] == "tool_call"]
+        return [step for step in self.steps if is_call(step)]
 
     @cached_property
     def executed(self) -> list[Mapping[str, Any]]:
@@ -55,7 +55,7 @@ class Played:
 
     @cached_property
     def asks(self) -> list[Mapping[str, Any]]:
-        return [step for step in self.steps if step["kind"] == "ask" and not is_approval(step)]
+        return [step for step in self.steps if is_question(step)]
 
     @property
     def is_format_error(self) -> bool:

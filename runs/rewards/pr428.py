@@ -6,6 +6,7 @@ undefined there and adjusts nothing. An adjustment needs a complete episode.
 
 from __future__ import annotations
 
+from awmclient.nouns.kinds import is_briefing
 from runs.rewards.played import Played, Reward, RewardProfile, is_error, is_executed
 
 NAME = "pr428"
@@ -41,7 +42,7 @@ def _pattern(ended: Played) -> str:
 
 def _flags(ended: Played) -> tuple[str, ...]:
     """Return flags for briefed agents, agents that chose not to ask, and asks without advice, which count as asks."""
-    found = ["briefed"] if any(step["kind"] == "briefing" for step in ended.steps) else []
+    found = ["briefed"] if any(is_briefing(step) for step in ended.steps) else []
     if not ended.asks:
         found.append("solo by choice" if ended.expert_available else "solo by assignment")
     if any((ask.get("advice") or {}).get("source", "fallback") == "fallback" for ask in ended.asks):

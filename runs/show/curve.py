@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from awmclient.asking import ALWAYS, RANDOM
+from awmclient.asking.rules import ALWAYS, RANDOM
 from experts.models import Ask
 from people.rates import wilson
 from people.text import figures

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from awmclient.nouns.kinds import is_nudge
 from episodes.models import Episode, Fork
 from episodes.visible import trajectory
 from episodes.visible.lens import MODEL
@@ -65,7 +66,7 @@ def times_in(steps: Sequence[Mapping[str, Any]]) -> list[AdviceTime]:
     """Return the turns of these steps. Pure."""
     firsts: dict[int, int] = {}
     for step in steps:
-        if step.get("turn") is not None and step["kind"] != "nudge":
+        if step.get("turn") is not None and not is_nudge(step):
             firsts.setdefault(step["turn"], step["seq"])
     return [AdviceTime(place, len(firsts), seq) for place, (_, seq) in enumerate(sorted(firsts.items()), 1)]
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from awmclient.asking import FEATURES, AskGate, Row, Side, chance_of
+from awmclient.asking.rules import FEATURES, AskGate, Row, Side, chance_of
 from people.text.in_words import count
 from runs.errors import NotFitted
 from runs.statistics.offers import FEWEST, FEWEST_OF_A_SIDE, RARE, weight_of

@@ -19,7 +19,7 @@ from typing import Any
 
 from django.conf import settings
 
-from awmclient import listening
+from awmclient.words import listening
 from awmenv.errors import PackError
 from awmenv.health import Health
 from awmenv.models import MAX_NOTE, BuildReport, one_line

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pytest
 
 from awmclient.errors import EpisodeEnded, ExpertOff, Refused, SeqGap, StepConflict
-from awmclient.rollout import Dashboard
+from awmclient.loop.ports import Dashboard
 
 NOTE = {"kind": "note", "content": "looked around"}
 CALL = {

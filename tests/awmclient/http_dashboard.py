@@ -18,8 +18,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from awmclient.client.memory_store import MemoryStore
 from awmclient.errors import BadToken, Refused
-from awmclient.memory_store import MemoryStore
 from awmclient.schema import Advice
 
 TOKEN = "agent-token-for-tests"

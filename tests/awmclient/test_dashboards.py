@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from awmclient.client import HttpDashboard
-from awmclient.memory_store import MemoryStore
+from awmclient.client.memory_store import MemoryStore
 from awmclient.schema import Advice
 from awmclient.testing import MemoryDashboard
 from tests.awmclient.contract import DashboardContract

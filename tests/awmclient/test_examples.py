@@ -2,14 +2,19 @@
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 import venv
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from awmclient.schema import Advice
+from awmenv.version import NUMBER
 from tests.awmclient.http_dashboard import TOKEN, FakeHttpDashboard
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,24 +110,79 @@ async def test_external_openenv_environment_is_recorded_as_actions(server):
     assert (entry.state, entry.stop_reason, entry.plan.environment) == ("finished", "done", "backwards")
 
 
-@pytest.mark.slow
-async def test_client_package_installs_alone_and_runs_the_example(server, tmp_path):
-    venv.create(tmp_path / "venv", with_pip=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    install = [python, "-m", "pip", "--disable-pip-version-check", "install", "-q", str(ROOT / "awmclient")]
-    done = await asyncio.to_thread(subprocess.run, install, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The interpreter of an environment with the client's wheel and what it asks for. Nothing comes from a network."""
+    folder = tmp_path_factory.mktemp("alone")
+    venv.create(folder / "venv", with_pip=False)
+    python = folder / "venv" / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    build = [*pip, "wheel", "-q", "--no-index", "--no-deps", "--no-build-isolation", "-w", folder, ROOT / "awmclient"]
+    subprocess.run(build, check=True, timeout=300)
+    (wheel,) = folder.glob("*.whl")
+    install = [*pip, "--python", python, "install", "-q", "--no-index", "--no-deps", wheel]
+    subprocess.run(install, check=True, timeout=300)
+    (site,) = (folder / "venv").glob("lib/*/site-packages")
+    for name in asked_for(["httpx", "pydantic"]):
+        for entry in {path.parts[0] for path in metadata.files(name) or () if ".." not in path.parts}:
+            (site / entry).symlink_to(metadata.distribution(name).locate_file(entry))
+    return python
+
+
+def asked_for(names):
+    """Return the packages that these need, themselves included."""
+    found, todo = set(), list(names)
+    while todo:
+        found.add(name := canonicalize_name(todo.pop()))
+        needed = [Requirement(line) for line in metadata.requires(name) or []]
+        fitting = [one.name for one in needed if one.marker is None or one.marker.evaluate({"extra": ""})]
+        todo += [one for one in fitting if canonicalize_name(one) not in found]
+    return found
+
+
+def printed(python, program, **extra):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | extra
+    done = subprocess.run([python, "-c", program], cwd=python.parent, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    listing = [python, "-m", "pip", "--disable-pip-version-check", "list", "--format=freeze"]
-    listed = await asyncio.to_thread(subprocess.check_output, listing, text=True, cwd=tmp_path)
-    installed = {line.partition("==")[0].lower().replace("-", "_") for line in listed.split()}
-    beneath = {"anyio", "certifi", "h11", "httpcore", "idna", "typing_extensions"}
-    beneath |= {"annotated_types", "pydantic_core", "typing_inspection"}
-    assert installed - {"pip", "setuptools"} == {"awmclient", "httpx", "pydantic"} | beneath
-    everything = (
-        "import awmclient.chat, awmclient.client, awmclient.rollout, awmclient.scripted, awmclient.testing as t; "
-    )
-    everything += "from pathlib import Path; assert Path(t.__file__).with_name('py.typed').exists()"
-    subprocess.run([python, "-c", everything], cwd=tmp_path, check=True)
-    code, out = await ended(await run(server, "own_agent.py", python, AWMWEB_ASK_S="1", PYTHONPATH=""))
+    return done.stdout.strip()
+
+
+@pytest.mark.slow
+def test_wheel_of_the_client_has_every_module_and_its_version(alone):
+    """An adapter says which framework it misses; every other module can be the first that is imported."""
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in (ROOT / "awmclient").rglob("*.py")}
+    modules = sorted(name.removesuffix(".__init__") for name in modules)
+    program = f"""
+import importlib, os, sys
+import httpx, pydantic
+for name in {modules}:
+    if child := os.fork():
+        assert os.waitpid(child, 0)[1] == 0, name
+        continue
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        is_right = name.startswith("awmclient.adapters.") and "pip install" in str(error)
+        is_right or print(f"{{name}}: {{error}}", file=sys.stderr)
+        os._exit(not is_right)
+    os._exit(0)
+from pathlib import Path
+from awmclient.client.wire import version
+import awmclient
+assert Path(awmclient.__file__).with_name("py.typed").exists()
+print(version())
+"""
+    assert re.fullmatch(re.escape(NUMBER) + r"\+[0-9a-f]{8}(\.changed)?", printed(alone, program))
+
+
+@pytest.mark.slow
+async def test_client_installed_alone_runs_its_readme_and_an_example(server, alone):
+    first, second = re.findall(r"```python\n(.*?)```", (ROOT / "awmclient" / "README.md").read_text(), re.DOTALL)
+    assert printed(alone, first).splitlines()[-1] == "done The mug costs 9."
+    second = second.replace("http://127.0.0.1:8000", server.url).replace("<token>", TOKEN)
+    await asyncio.to_thread(printed, alone, second.replace("deadline_s=120", "deadline_s=1"))
+    (entry,) = server.book.episodes.values()
+    assert (entry.state, entry.final_answer) == ("finished", "no answer")
+    code, out = await ended(await run(server, "own_agent.py", alone, AWMWEB_ASK_S="1", PYTHONPATH=""))
     assert code == 0, out
     assert not (ROOT / "awmclient" / "build").exists()

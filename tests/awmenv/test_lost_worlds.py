@@ -13,10 +13,10 @@ from typing import Any
 import psutil
 import pytest
 
+from awmclient.loop.rollout import rollout
 from awmclient.policies import Turn
-from awmclient.rollout import rollout
 from awmclient.testing import MemoryDashboard
-from awmclient.toolcalls import Call
+from awmclient.words.toolcalls import Call
 from awmenv.client import EnvironmentClient
 from awmenv.errors import WorldLost
 from awmenv.server.session.sessions import KILLS

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from awmclient.rollout import rollout
-from awmclient.scripted import ScriptedPolicy
+from awmclient.choosing.scripted import ScriptedPolicy
+from awmclient.loop.rollout import rollout
 from awmclient.testing import MemoryDashboard
 from awmenv.attesting import NotAttested, Trail, opened, sha256_of, signed
 from awmenv.client import EnvironmentClient

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from awmclient.chat import EndpointConfig
+from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes.models import Episode, EpisodeState, VerifierOutcome
 from episodes.record import noting, recording

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from awmclient.choosing.scripted import ScriptedPolicy
 from awmclient.errors import EnvironmentFault
-from awmclient.rollout import rollout
+from awmclient.loop.rollout import rollout
 from awmclient.schema import (
     MAX_TOOLS,
     SCHEMA_CHARACTERS,
@@ -25,7 +26,6 @@ from awmclient.schema import (
     ToolSpec,
     tools_problem,
 )
-from awmclient.scripted import ScriptedPolicy
 from awmclient.testing import FakeEnv, MemoryDashboard
 from episodes.models import Episode
 from episodes.record import recording

@@ -11,8 +11,8 @@ import sys
 import pytest
 import yaml
 
-from awmclient.rollout import rollout
-from awmclient.scripted import ScriptedPolicy
+from awmclient.choosing.scripted import ScriptedPolicy
+from awmclient.loop.rollout import rollout
 from awmclient.testing import MemoryDashboard
 from awmenv.client import EnvironmentClient
 from examples.train_demo import results
@@ -211,6 +211,6 @@ def test_space_page_tells_problem_environment_results_and_links():
     _, head, text = README.read_text().split("---\n", 2)
     assert yaml.safe_load(head)["sdk"] == "docker"
     titles = [line for line in text.splitlines() if line.startswith("## ")]
-    assert titles == ["## The problem", "## The environment", "## Results", "## Links"]
+    assert titles == ["## The problem", "## The environment", "## Run it", "## Results", "## Links"]
     named = re.findall(r"`(docs/[\w./-]+)`", text)
     assert named and all((ROOT / path).exists() for path in named)

@@ -9,8 +9,8 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from awmclient.conversation import messages
 from awmclient.schema import ToolCall
+from awmclient.words.conversation import messages
 from episodes.models import Episode
 from episodes.record import recording
 from experts.errors import AlreadyClaimed, TooLate

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from awmclient.nouns.typed import SPEC_CHARACTERS, SPEC_VALUES
 from awmclient.schema import CONTEXT_MAX, QUESTION_MAX
-from awmclient.typed import SPEC_CHARACTERS, SPEC_VALUES
 from experts.mcp import messages
 from experts.mcp.messages import call_after, message_of
 from people.errors import BadJson, Invalid, TooLarge

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from awmclient.interrupts import RunInterrupts
+from awmclient.nouns.interrupts import RunInterrupts
 from awmclient.schema import Finish, RunStart
 from episodes.models import Episode, EpisodeState
 from episodes.record import recording

@@ -14,7 +14,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from awmclient.chat import EndpointConfig
+from awmclient.choosing.chat import EndpointConfig
 from experts import tasks
 from experts.models import Advice, Ask, Assignment
 from experts.record import advising, desk, queue

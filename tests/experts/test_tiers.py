@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from awmclient.chat import EndpointConfig
+from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import RunStart
 from episodes.models import Episode, Step
 from episodes.record import recording

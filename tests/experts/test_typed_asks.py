@@ -9,8 +9,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from awmclient.nouns.typed import TIMEOUT_REASON, rejected
 from awmclient.schema import Advice, AskOpen
-from awmclient.typed import TIMEOUT_REASON, rejected
 from episodes.show.step_cards import card_of
 from episodes.tool_schemas import Checker
 from experts.models import Advice as Row

@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from awmclient import schema
-from awmclient.fields import Number
+from awmclient.nouns.fields import Number
 from exports.recipe import KINDS
 
 KINDS_OF_STEPS = (schema.Message, schema.ToolCallStep, schema.Action, schema.Nudge, schema.Note, schema.Briefing)

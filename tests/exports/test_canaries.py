@@ -13,8 +13,8 @@ from django.core.management import call_command
 from django.test import Client
 
 from awmclient import schema
+from awmclient.nouns.typed import TYPED_FIELDS, Option, ProposedCall
 from awmclient.schema import AnswerBody, AskOpen, EpisodeStart, Finish, Outcome, RunStart, StepBatch, TrainingStepReport
-from awmclient.typed import TYPED_FIELDS, Option, ProposedCall
 from curriculum.record import taking, training
 from episodes.models import Episode, Run
 from episodes.record import pinning, recording

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from awmclient.rollout import rollout
+from awmclient.choosing.scripted import ScriptedPolicy
+from awmclient.loop.rollout import rollout
 from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch, ToolSpec
-from awmclient.scripted import ScriptedPolicy
 from awmclient.testing import MemoryDashboard
 from awmenv.client import EnvironmentClient
 from awmenv.packs import load_pack

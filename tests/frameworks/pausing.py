@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from awmclient.client import HttpDashboard
-from awmclient.wire import Wire
+from awmclient.client.wire import Wire
 from tests.frameworks.story import PATIENCE_S
 from tests.running import Product, until
 

@@ -10,8 +10,8 @@ from typing import get_args
 
 import pytest
 
-from awmclient.conversation import conversation, messages
 from awmclient.schema import Fault
+from awmclient.words.conversation import conversation, messages
 from episodes.stored.arrivals import arrival_of
 from imports import readers
 from imports.readers import containers, unpacking

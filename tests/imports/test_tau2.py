@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from awmclient.conversation import conversation
+from awmclient.words.conversation import conversation
 from imports import readers
 from imports.readers import tau2
 from imports.readers.tau2 import ENDS

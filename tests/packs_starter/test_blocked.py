@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from awmclient import listening
+from awmclient.words import listening
 from awmenv.blockers import holds, matched
 from awmenv.client import EnvironmentClient
 from awmenv.packs import Pack, load_pack

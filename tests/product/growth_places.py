@@ -14,12 +14,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from awmclient import blotting, gates, listening, toolcalls
-from awmclient.conversation import conversation
+from awmclient.asking import gates
 from awmclient.errors import MalformedCall
+from awmclient.nouns.typed import typed_of
 from awmclient.schema import StepBatch
-from awmclient.toolcalls import Call
-from awmclient.typed import typed_of
+from awmclient.words import blotting, listening, toolcalls
+from awmclient.words.conversation import conversation
+from awmclient.words.toolcalls import Call
 from awmenv import rows
 from awmenv.server.verify import judge
 from episodes.find import search_text

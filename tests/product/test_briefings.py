@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from awmclient.conversation import BRIEFED, messages
+from awmclient.words.conversation import BRIEFED, messages
 from tests.running import until
 
 TASKS = ["helpdesk_1/0", "helpdesk_1/1"]

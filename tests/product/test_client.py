@@ -13,10 +13,10 @@ import pytest
 
 from awmclient.client import HttpDashboard
 from awmclient.errors import Scope
+from awmclient.loop.rollout import rollout
 from awmclient.policies import Turn
-from awmclient.rollout import rollout
 from awmclient.testing import FakeEnv
-from awmclient.toolcalls import Call
+from awmclient.words.toolcalls import Call
 from tests.awmclient.contract import DashboardContract
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -28,12 +28,12 @@ from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
 from awmclient.client import HttpDashboard
-from awmclient.collecting import CollectingDashboard
-from awmclient.conversation import messages
+from awmclient.client.collecting import CollectingDashboard
+from awmclient.loop.rollout import rollout
 from awmclient.policies import Turn
-from awmclient.rollout import rollout
 from awmclient.testing import FakeEnv
-from awmclient.toolcalls import Call
+from awmclient.words.conversation import messages
+from awmclient.words.toolcalls import Call
 from awmenv.blockers import matched, read_blockers
 from awmenv.client import EnvironmentClient
 from awmenv.version import version

@@ -19,7 +19,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
 from awmclient.policies import Turn
-from awmclient.toolcalls import Call
+from awmclient.words.toolcalls import Call
 from episodes.record import appending, recording
 from episodes.stored import settled
 from episodes.visible.trajectory import steps_of

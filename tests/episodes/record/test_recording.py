@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 from pydantic import ValidationError
 
-from awmclient.observations import result_of
+from awmclient.record.observations import result_of
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
 from episodes.errors import EpisodeEnded, SeqGap, StepConflict
 from episodes.models import Episode, Step

@@ -182,7 +182,7 @@ def test_models_page_tests_further_agent_models(ada, settings):
 
 
 def endpoint(base_url):
-    from awmclient.chat import EndpointConfig
+    from awmclient.choosing.chat import EndpointConfig
 
     return EndpointConfig.from_environment("X_", {"X_BASE_URL": base_url, "X_MODEL": "m"})
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from awmclient.conversation import BRIEFED
+from awmclient.words.conversation import BRIEFED
 from exports.assembly.building import Walk
 from exports.formats import FORMATS
 from exports.rules.quotations import VerifierWords

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from awmclient.conversation import conversation
 from awmclient.errors import EnvironmentFault
-from awmclient.restoring import restore
+from awmclient.loop.restoring import restore
 from awmclient.testing import FakeEnv, FakeResult
+from awmclient.words.conversation import conversation
 from episodes.show.alignment import acts_of
 from episodes.show.step_cards import card_of
 from episodes.stored import entries

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from starlette.responses import Response
 
-from awmclient.chat import ChatPolicy
-from awmclient.conversation import for_openai, messages
-from awmclient.rollout import rollout
+from awmclient.choosing.chat import ChatPolicy
+from awmclient.loop.rollout import rollout
 from awmclient.schema import Advice, ToolCall, ToolSpec
 from awmclient.testing import FakeResult, MemoryDashboard
+from awmclient.words.conversation import for_openai, messages
 from episodes.stored.entries import entry_of, read
 from exports.record import EpisodeResult
 from exports.writers.jsonl import line

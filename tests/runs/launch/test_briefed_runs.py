@@ -11,7 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-from awmclient.chat import EndpointConfig
+from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import StepBatch
 from episodes.models import Episode, OutcomeHold
 from episodes.record import pinning, recording

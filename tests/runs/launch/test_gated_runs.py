@@ -8,9 +8,9 @@ import random
 import pytest
 from django.core.management import CommandError, call_command
 
-from awmclient.asking import AskGate, Seen, Side, row_of
+from awmclient.asking.rules import AskGate, Seen, Side, row_of
+from awmclient.record.standing import LoopProgress
 from awmclient.schema import StepBatch
-from awmclient.standing import LoopProgress
 from episodes.models import Episode, Fork, VerifierOutcome, VerifierVersion
 from episodes.record import recording
 from people.access import system

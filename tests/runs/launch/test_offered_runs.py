@@ -6,7 +6,7 @@ import pytest
 from django.core.management import call_command
 from django.db import IntegrityError, transaction
 
-from awmclient.chat import EndpointConfig
+from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import AskOpen
 from episodes.record import recording
 from experts.models import Advice

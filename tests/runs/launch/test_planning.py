@@ -11,7 +11,7 @@ import yaml
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from awmclient.chat import EndpointConfig
+from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import Finish, RunStart, StepBatch
 from episodes.errors import EpisodeEnded
 from episodes.models import Episode, Run

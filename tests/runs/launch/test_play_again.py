@@ -7,7 +7,7 @@ import threading
 import pytest
 from django.db import connection
 
-from awmclient.chat import EndpointConfig
+from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import EpisodeStart
 from episodes.models import Episode
 from episodes.record import recording

@@ -6,8 +6,8 @@ from hashlib import sha256
 
 import pytest
 
-from awmclient.prompts import system_prompt
 from awmclient.schema import Finish, Outcome
+from awmclient.words.prompts import system_prompt
 from episodes.models import Episode, OutcomeHold
 from episodes.record import pinning, recording
 from episodes.stored.packs import find_pack

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from awmclient.chat import EndpointConfig
+from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import EpisodeStart, Finish, RunStart
 from episodes.models import Episode, OutcomeHold
 from episodes.record import recording

@@ -10,7 +10,7 @@ from django.db.models import Q
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from awmclient.chat import EndpointConfig
+from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import AT_WORK_STATES, LIVE_STATES
 from awmweb.settings import limits as limits_set
 from episodes.models import Episode

@@ -9,7 +9,7 @@ import pytest
 from django.urls import reverse
 from websockets.sync.client import connect
 
-from awmclient.chat import EndpointConfig
+from awmclient.choosing.chat import EndpointConfig
 from awmweb.settings import environments
 from episodes.models import Episode
 from episodes.record import recording

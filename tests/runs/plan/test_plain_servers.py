@@ -16,9 +16,9 @@ from openenv.core.env_server.http_server import create_app
 from openenv.core.env_server.types import Action
 from websockets.sync.client import connect
 
-from awmclient.chat import EndpointConfig
+from awmclient.choosing.chat import EndpointConfig
 from awmclient.policies import Turn
-from awmclient.toolcalls import Call
+from awmclient.words.toolcalls import Call
 from episodes.models import Episode, Run
 from episodes.stored import settled
 from episodes.visible.trajectory import build

@@ -10,13 +10,13 @@ from asgiref.sync import async_to_sync
 from django.utils import timezone
 from pydantic import ValidationError
 
+from awmclient.choosing.scripted import ScriptedPolicy
+from awmclient.loop.rollout import rollout
 from awmclient.policies import Turn
-from awmclient.rollout import rollout
+from awmclient.record.standing import LoopProgress
 from awmclient.schema import EpisodeStart, Finish, LimitsBody, Note, Outcome, ToolSpec, WheelCallBody, WheelUndoBody
-from awmclient.scripted import ScriptedPolicy
-from awmclient.standing import LoopProgress
 from awmclient.testing import FakeEnv
-from awmclient.toolcalls import Call
+from awmclient.words.toolcalls import Call
 from episodes.errors import AlreadySent, BlindReview, EpisodeEnded, NotSteerable, WheelLost, WheelTaken
 from episodes.models import Episode, OutcomeHold, Wheel, WheelOrder
 from episodes.record import recording, steering
@@ -195,7 +195,7 @@ def test_lease_that_ends_hands_the_wheel_back(queued, edo):
 
 
 def test_person_interrupts_an_agent_that_chooses(queued, edo, monkeypatch):
-    monkeypatch.setattr("awmclient.rollout.LOOK_S", 0.02)
+    monkeypatch.setattr("awmclient.loop.choice.LOOK_S", 0.02)
 
     class Thinking(Agent):
         async def act(self, view):

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awmclient.chat import EndpointConfig
+from awmclient.choosing.chat import EndpointConfig
 from awmclient.policies import Turn
 from episodes.models import Episode, Fork, Knowledge, OutcomeHold, Step, VerifierOutcome
 from episodes.visible import visibility

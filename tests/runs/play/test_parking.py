@@ -11,11 +11,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from awmclient.loop.rollout import rollout
 from awmclient.policies import Turn
-from awmclient.rollout import rollout
 from awmclient.schema import STEP, AskOpen, EpisodeStart
 from awmclient.testing import FakeEnv
-from awmclient.toolcalls import Call
+from awmclient.words.toolcalls import Call
 from episodes.models import Episode
 from episodes.record import recording
 from episodes.show.durability import chips

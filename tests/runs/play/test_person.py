@@ -9,7 +9,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.utils import timezone
 
-from awmclient.rollout import rollout
+from awmclient.loop.rollout import rollout
 from awmclient.testing import FakeEnv
 from episodes.models import Episode
 from episodes.record import recording

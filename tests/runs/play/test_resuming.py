@@ -6,8 +6,8 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from awmclient import errors
-from awmclient.rollout import rollout
-from awmclient.scripted import ScriptedPolicy
+from awmclient.choosing.scripted import ScriptedPolicy
+from awmclient.loop.rollout import rollout
 from awmclient.testing import FakeEnv
 from episodes.models import Episode
 from episodes.record import recording

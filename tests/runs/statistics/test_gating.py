@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from awmclient.asking import FEATURES, AskGate, Side
+from awmclient.asking.rules import FEATURES, AskGate, Side
 from runs.errors import NotFitted
 from runs.statistics import gating
 from runs.statistics.gating import DrawnDecision, Value, fit, lacking

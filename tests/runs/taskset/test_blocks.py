@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from awmclient import listening
+from awmclient.words import listening
 from awmenv.blockers import holds, matched, read_blockers
 from awmenv.packs import load_pack
 from runs.taskset import blocks

@@ -1,0 +1,226 @@
+"""When an agent is offered help: rules that decide it turn by turn from what is recorded before. Pure.
+
+A rule decides once after each turn of calls. *Offered* reminds the agent that it can ask, and its asks reach the
+experts; *declined* does neither, and an ask gets the answer `NOT_NOW`. The learned rule is a `AskGate`: two logistic
+regressions over few features, evaluated here by hand. `runs` fits gates (`runs/statistics/gating.py`); called by
+the loop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from awmclient.asking.gates import WRITES, is_gated
+from awmclient.nouns.kinds import is_call
+from awmclient.nouns.values import ASK_TOOL
+from awmclient.record.standing import LoopProgress
+
+FORMAT: Literal["awmweb.gate/1"] = "awmweb.gate/1"
+OWN, ALWAYS, RANDOM = "own", "always", "random:"
+"""Rules without a file: no reminder, a reminder after every turn of calls, and one by draw, as in `random:0.3`."""
+CHANCES = (0.1, 0.9)
+NOT_NOW = {"status": "no_advice", "reason": "no help is offered at this point"}
+"""What an agent reads that asks while its rule declines."""
+WEIGHT_MAX, CARD_MAX = 1000.0, 100_000
+"""The largest weight of a gate, and the most characters of its card as JSON."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is known before an ask: the steps so far, their fold, and whether the task was part of earlier runs."""
+
+    steps: Sequence[Mapping[str, Any]]
+    standing: LoopProgress
+    task_seen: bool = False
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One number that exists before the ask. Values above `most` count as `most`; a weight is for the whole range."""
+
+    words: str
+    most: float
+    of: Callable[[Seen], float]
+
+    def value(self, seen: Seen) -> float:
+        return min(self.most, max(0.0, self.of(seen))) / self.most
+
+
+def _calls(seen: Seen) -> list[Mapping[str, Any]]:
+    return [step for step in seen.steps if is_call(step) and step.get("name") != ASK_TOOL]
+
+
+def _repeats(seen: Seen) -> int:
+    """Return how many of the last calls in a row were made before, with the same arguments."""
+    made = [(step["name"], step.get("arguments") or {}) for step in _calls(seen)]
+    back = 0
+    while made and made.pop() in made:
+        back += 1
+    return back
+
+
+def _writes(seen: Seen) -> bool:
+    calls = _calls(seen)
+    return bool(calls) and is_gated(str(calls[-1]["name"]), (WRITES,))
+
+
+def _doubt(seen: Seen) -> float:
+    """Return the mean negative log-probability of the last turn's tokens; 0 where none are stored."""
+    for step in reversed(seen.steps):
+        if step.get("turn") != seen.standing.turn:
+            break
+        stored = (step.get("meta") or {}).get("logprobs")
+        known = [float(one) for one in stored if isinstance(one, int | float)] if isinstance(stored, list) else []
+        if known and math.isfinite(total := sum(known)):
+            return -total / len(known)
+    return 0.0
+
+
+FEATURES: dict[str, Feature] = {
+    "turn": Feature("turns so far", 20, lambda seen: seen.standing.turn),
+    "errors": Feature("failed calls in a row", 4, lambda seen: seen.standing.errors),
+    "repeats": Feature("last calls in a row that were made before", 4, _repeats),
+    "stalled": Feature("turns in a row without anything new", 5, lambda seen: seen.standing.stalled),
+    "doubt": Feature("mean negative log-probability of the last turn, where stored", 3, _doubt),
+    "writes": Feature("whether the last call writes", 1, _writes),
+    "asks": Feature("asks so far", 5, lambda seen: seen.standing.asks),
+    "seen": Feature("whether an earlier run had the task", 1, lambda seen: seen.task_seen),
+}
+"""What a gate can read, by name. The order is that of a row."""
+Row = tuple[float, ...]
+
+
+def row_of(seen: Seen) -> Row:
+    """Return the features before an ask, each from 0 to 1."""
+    return tuple(one.value(seen) for one in FEATURES.values())
+
+
+def is_decision(standing: LoopProgress, max_asks: int) -> bool:
+    """Return whether a rule decides here: a turn of calls is through, and the agent may still ask."""
+    return standing.may_be_reminded and standing.end is None and standing.asks < max_asks
+
+
+Weight = Annotated[float, Field(ge=-WEIGHT_MAX, le=WEIGHT_MAX, allow_inf_nan=False)]
+
+
+class Side(BaseModel):
+    """A logistic regression: its chance is 1 / (1 + exp(-(intercept + the sum of weight times feature)))."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    intercept: Weight
+    weights: dict[str, Weight]
+
+    @field_validator("weights")
+    @classmethod
+    def _are_known(cls, value: dict[str, float]) -> dict[str, float]:
+        if unknown := sorted(value.keys() - FEATURES.keys()):
+            raise ValueError(f"{unknown[0][:40]!r} is not a feature; known are {', '.join(FEATURES)}")
+        return value
+
+    def of(self, row: Row) -> float:
+        return self.intercept + sum(
+            self.weights.get(name, 0.0) * value for name, value in zip(FEATURES, row, strict=True)
+        )
+
+
+class AskGate(BaseModel):
+    """A learned rule: help is offered where it adds at least `threshold` to the chance of a complete episode.
+
+    `alone` is the chance without an offer at this turn, `offered` what an offer adds to it (in log-odds). `card` says
+    what it was fitted on, and `digest` is the SHA-256 of everything else.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: Literal["awmweb.gate/1"] = FORMAT
+    alone: Side
+    offered: Side
+    threshold: Annotated[float, Field(ge=0, le=1)]
+    card: dict[str, Any] = Field(default_factory=dict)
+    digest: str = ""
+
+    @field_validator("card")
+    @classmethod
+    def _is_storable(cls, value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+            text.encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError("is no JSON that can be stored") from error
+        if len(text) > CARD_MAX or "\\u0000" in text:
+            raise ValueError(f"has more than {CARD_MAX:,} characters, or U+0000")
+        return value
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> AskGate:
+        found = digest_of(self.model_dump())
+        if self.digest and self.digest != found:
+            raise ValueError("the gate was changed after it was fitted: its digest is not that of its content")
+        self.digest = found
+        return self
+
+    def gain(self, row: Row) -> float:
+        """Return what an offer at this turn adds to the chance of a complete episode."""
+        alone = self.alone.of(row)
+        return chance_of(alone + self.offered.of(row)) - chance_of(alone)
+
+    def offers(self, row: Row) -> bool:
+        return self.gain(row) >= self.threshold
+
+
+def chance_of(odds: float) -> float:
+    """Return the chance of log-odds, without overflow."""
+    return 1 / (1 + math.exp(-odds)) if odds >= 0 else math.exp(odds) / (1 + math.exp(odds))
+
+
+def digest_of(gate: Mapping[str, Any]) -> str:
+    said = {name: value for name, value in gate.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def chance_in(words: str) -> float:
+    """Return the chance in a rule such as `random:0.3`. Raises `ValueError`."""
+    low, high = CHANCES
+    try:
+        chance = float(words.removeprefix(RANDOM))
+    except ValueError:
+        chance = math.nan
+    if not low <= chance <= high:
+        raise ValueError(f"random: a chance from {low} to {high}, as in random:0.3")
+    return chance
+
+
+def is_drawn(key: str, turn: int, chance: float) -> bool:
+    """Draw whether help is offered after a turn: the same for the same key and turn, so that a crash changes none."""
+    words = f"{key}\n{turn}".encode()
+    # the first 64 bits of the hash, as a share of 2**64
+    return int.from_bytes(hashlib.sha256(words).digest()[:8]) < chance * 2**64
+
+
+@dataclass(frozen=True)
+class AskRule:
+    """Decides for one episode. `rule` is `OWN`, `ALWAYS`, `random:CHANCE` or a gate; `key` names its draws."""
+
+    rule: str | AskGate
+    key: str = ""
+    task_seen: bool = False
+
+    @property
+    def reminds(self) -> bool:
+        return self.rule != OWN
+
+    def offers(self, steps: Iterable[Mapping[str, Any]], standing: LoopProgress) -> bool:
+        """Return whether help is offered after these steps."""
+        if isinstance(self.rule, AskGate):
+            return self.rule.offers(row_of(Seen(list(steps), standing, self.task_seen)))
+        if self.rule.startswith(RANDOM):
+            return is_drawn(self.key, standing.turn, chance_in(self.rule))
+        return True

@@ -1,0 +1,335 @@
+"""A policy that asks a chat model over the OpenAI protocol, and the client of its endpoint.
+
+Owns requests to a model endpoint, their retries and their errors. Leaves messages to `conversation.py` and reading
+calls to `toolcalls.py`. Called by our worker, by the settings page's *Test* button and by expert models. A key never
+leaves through repr, error or log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self, cast
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+
+from awmclient.client.wire import is_loopback, retry_after
+from awmclient.errors import EndpointError, MalformedCall
+from awmclient.nouns.values import ASK_TOOL
+from awmclient.policies import Turn, View
+from awmclient.words.blotting import blotted, secrets_of
+from awmclient.words.conversation import messages, offered
+from awmclient.words.encoding import encode
+from awmclient.words.thinking import FIELDS, MODES, ReasoningField, ReasoningMode, read_reasoning, with_reasoning
+from awmclient.words.toolcalls import native_calls, text_calls
+
+TRIES = 4
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 30.0
+PROBE_S = 20.0
+_WORDS = 1500
+_READY = {"role": "user", "content": "Answer with the single word: ready"}
+
+
+@dataclass(frozen=True)
+class EndpointCheck:
+    """The result of the *Test* button."""
+
+    ok: bool
+    message: str
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class EndpointConfig:
+    """Where a model is asked. `base_url` ends before `/chat/completions`; `query` carries Azure's `api-version`.
+
+    >>> EndpointConfig("http://127.0.0.1:8001/v1", model="my-model", api_key="secret")
+    EndpointConfig(base_url='http://127.0.0.1:8001/v1', model='my-model')
+    """
+
+    base_url: str
+    model: str
+    api_key: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    query: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout_s: float = field(default=120.0, repr=False)
+    reasoning: ReasoningMode = field(default="none", repr=False)
+    """How much of a model's earlier reasoning it gets back."""
+    reasoning_field: ReasoningField = field(default="", repr=False)
+    """Where; *tags* also says that it writes `<think>` into its text."""
+
+    @classmethod
+    def from_environment(cls, prefix: str, environ: Mapping[str, str] = os.environ) -> Self | None:
+        """Read `PREFIX` + BASE_URL, API_KEY, MODEL, HEADERS, QUERY, TIMEOUT_S, REASONING, REASONING_FIELD; None if none
+        is set.
+
+        A bad value raises a `ValueError` that names the variable and never contains its value.
+        """
+        names = ("BASE_URL", "API_KEY", "MODEL", "HEADERS", "QUERY", "TIMEOUT_S", "REASONING", "REASONING_FIELD")
+        given = [environ.get(prefix + name, "").strip() for name in names]
+        if not any(given):
+            return None
+        base_url, api_key, model, headers, query, timeout_s, reasoning, reasoning_field = given
+        for name, value in (("BASE_URL", base_url), ("MODEL", model)):
+            if not value:
+                raise ValueError(f"{prefix}{name} is missing")
+        return cls(
+            base_url=_address(prefix + "BASE_URL", base_url),
+            model=model,
+            api_key=_header_value(prefix + "API_KEY", api_key),
+            headers=_pairs(prefix + "HEADERS", headers),
+            query=_pairs(prefix + "QUERY", query, plain=True),
+            timeout_s=_seconds(prefix + "TIMEOUT_S", timeout_s),
+            reasoning=cast(ReasoningMode, _one_of(prefix + "REASONING", reasoning or "none", MODES)),
+            reasoning_field=cast(ReasoningField, _one_of(prefix + "REASONING_FIELD", reasoning_field, FIELDS)),
+        )
+
+    def without_secrets(self, answer: Any) -> Any:
+        """Return a response of the endpoint, a text or any JSON value, without its key, header and query values."""
+        return blotted(answer, secrets_of(self.api_key, self.headers, self.query))
+
+    async def probe(self) -> EndpointCheck:
+        """Ask for one word, once, and again with reasoning in the history if the endpoint is to get it back.
+
+        The message is the endpoint's, also for an error.
+        """
+        start = time.monotonic()
+        client = ChatClient(self, tries=1, timeout_s=min(self.timeout_s, PROBE_S))
+        try:
+            message = await client.complete([_READY])
+            if self.reasoning != "none":
+                await client.complete(self._history(message))
+        except EndpointError as error:
+            return EndpointCheck(False, error.message, time.monotonic() - start)
+        content, reasoning = read_reasoning(message, tags=self.reasoning_field == "tags")
+        words = content.strip()[:200] or "(no words)"
+        if reasoning is not None and self.reasoning == "none":
+            words += " (it thinks; REASONING is none, so it gets none of it back)"
+        return EndpointCheck(True, f"{self.model}: {words}", time.monotonic() - start)
+
+    def _history(self, message: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return a conversation that holds the reasoning of this message, or made-up reasoning if it has none."""
+        content, found = read_reasoning(message, tags=self.reasoning_field == "tags")
+        said = {"role": "assistant", "content": content or "ready"}
+        return [
+            _READY,
+            with_reasoning(said, found or {"text": "One word.", "form": "field"}, self.reasoning_field),
+            _READY,
+        ]
+
+
+def _address(name: str, value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{name} is not an http or https address")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ValueError(f"{name} contains a password or a query. Use API_KEY and QUERY")
+    return value.rstrip("/").removesuffix("/chat/completions")
+
+
+def _header_value(name: str, value: str) -> str:
+    # A line break would begin another header.
+    if not value.isascii() or not (value.isprintable()):
+        raise ValueError(f"{name} has characters that are invalid in a header")
+    return value
+
+
+def _pairs(name: str, value: str, *, plain: bool = False) -> dict[str, str]:
+    """Return a JSON object of strings; a query may also be written `a=b&c=d`."""
+    if not value:
+        return {}
+    if plain and not value.startswith("{"):
+        return dict(parse_qsl(value.lstrip("?"), keep_blank_values=True))
+    try:
+        pairs = json.loads(value)
+    except ValueError:
+        pairs = None
+    if not isinstance(pairs, dict) or not all(isinstance(item, str | int) for item in pairs.values()):
+        raise ValueError(f'{name} is not a JSON object of strings, such as {{"X-Name": "value"}}')
+    return {key: _header_value(name, str(item)) for key, item in pairs.items()}
+
+
+def _seconds(name: str, value: str) -> float:
+    try:
+        seconds = float(value or 120)
+    except ValueError:
+        seconds = -1
+    if not 0 < seconds <= 86_400:
+        raise ValueError(f"{name} is not a number of seconds")
+    return seconds
+
+
+def _one_of(name: str, value: str, known: Sequence[str]) -> str:
+    if value not in known:
+        raise ValueError(f"{name} is none of {', '.join(one for one in known if one)}")
+    return value
+
+
+class ChatClient:
+    """A client of chat completions at one endpoint; retries what is worth retrying."""
+
+    def __init__(self, endpoint: EndpointConfig, *, tries: int = TRIES, timeout_s: float | None = None) -> None:
+        self._endpoint, self._tries = endpoint, tries
+        self._timeout_s = timeout_s or endpoint.timeout_s
+
+    async def complete(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
+        """Return the assistant's message, with the response's `usage`.
+
+        Raises `EndpointError` with the endpoint's own message. `options` go into the request (`tools`, `temperature`,
+        `response_format`).
+        """
+        body = {"model": self._endpoint.model, "messages": list(messages), **options}
+        try:
+            # Over all tries: httpx limits each read, which an endpoint that trickles never exceeds.
+            async with asyncio.timeout(self._timeout_s):
+                return self._message(await self._post(body))
+        except TimeoutError:
+            raise EndpointError(f"no answer within {self._timeout_s:g} s", "timeout") from None
+
+    async def _post(self, body: dict[str, Any]) -> httpx.Response:
+        headers = {"Content-Type": "application/json"}
+        if self._endpoint.api_key:
+            headers["Authorization"] = f"Bearer {self._endpoint.api_key}"
+        # Last, so that an endpoint with another scheme can replace `Authorization`.
+        headers |= self._endpoint.headers
+        url, content = f"{self._endpoint.base_url.rstrip('/')}/chat/completions", encode(body)
+        limits = httpx.Timeout(self._timeout_s, connect=min(10.0, self._timeout_s))
+        give_up = time.monotonic() + self._timeout_s
+        # A redirect would take the key to another host.
+        async with httpx.AsyncClient(timeout=limits, follow_redirects=False, trust_env=not is_loopback(url)) as http:
+            for attempt in range(1, self._tries + 1):
+                answer, why = None, ""
+                try:
+                    answer = await http.post(
+                        url, params=dict(self._endpoint.query) or None, headers=headers, content=content
+                    )
+                except (httpx.HTTPError, httpx.InvalidURL) as error:
+                    why = f"{type(error).__name__}: {error}"
+                # Any other refusal, such as that of a wrong key, would only come again.
+                if answer is not None and answer.status_code != 429 and answer.status_code < 500:
+                    return answer
+                pause = _pause(attempt, answer)
+                if attempt == self._tries or time.monotonic() + pause > give_up:
+                    break
+                await asyncio.sleep(pause)
+        # The last response, even if it is an error: its words name the cause.
+        if answer is not None:
+            return answer
+        raise EndpointError(self._said(f"cannot reach {self._endpoint.base_url}: {why}"), "unreachable")
+
+    def _message(self, answer: httpx.Response) -> dict[str, Any]:
+        """Return the assistant's message without the endpoint's secrets.
+
+        Callers can then record or show any part of it.
+        """
+        if answer.status_code != 200:
+            words = f"the endpoint answered {answer.status_code}: {self._said(_own_words(answer))}"
+            raise EndpointError(words, "refused")
+        try:
+            body = json.loads(answer.content)
+            message, usage = body["choices"][0]["message"], body.get("usage")
+            said = self._endpoint.without_secrets({"message": message, "usage": usage})
+        except (ValueError, RecursionError, LookupError, TypeError):
+            words = f"the endpoint's answer is no chat completion: {self._said(answer.text)}"
+            raise EndpointError(words, "not_a_chat_endpoint") from None
+        if not isinstance(message, dict):
+            raise EndpointError("the endpoint's answer holds no message", "not_a_chat_endpoint")
+        return {**said["message"], "usage": said["usage"]}
+
+    def _said(self, words: str) -> str:
+        """Return an error in the endpoint's own words.
+
+        It is truncated last: half a secret would not be found.
+        """
+        return str(self._endpoint.without_secrets(words.strip()))[:_WORDS] or "(an empty answer)"
+
+
+def _pause(attempt: int, answer: httpx.Response | None) -> float:
+    asked_for = retry_after(answer) if answer is not None else None
+    if asked_for is not None:
+        return asked_for
+    return min(FIRST_PAUSE_S * 2.0 ** (attempt - 1), LONGEST_PAUSE_S) * (0.5 + random.random())  # noqa: S311
+
+
+def _own_words(answer: httpx.Response) -> str:
+    """Return the endpoint's own error message, wherever its format puts it."""
+    try:
+        body = json.loads(answer.content)
+    except (ValueError, RecursionError):
+        return answer.text
+    for value in (body.get("error"), body.get("message"), body.get("detail")) if isinstance(body, dict) else ():
+        words = value.get("message") if isinstance(value, dict) else value
+        if isinstance(words, str) and words.strip():
+            return words
+    return answer.text
+
+
+class ChatPolicy:
+    """Lets a chat model choose. Tools are sent natively; a model that writes `<tool_call>` text is understood too.
+
+        policy = ChatPolicy("http://127.0.0.1:8001/v1", model="my-model", api_key=key)
+        result = await rollout(policy, environment, dash, task="Cancel order 7", expert="plain")
+
+    The first argument is a base URL or an `EndpointConfig`; `options` go into every request, such as `temperature`.
+    """
+
+    def __init__(
+        self,
+        endpoint: EndpointConfig | str,
+        *,
+        model: str = "",
+        api_key: str = "",
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        timeout_s: float = 120.0,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if isinstance(endpoint, str):
+            endpoint = EndpointConfig(endpoint, model, api_key, headers or {}, query or {}, timeout_s)
+        self.endpoint = endpoint
+        self._client, self._options = ChatClient(endpoint), dict(options or {})
+
+    def __repr__(self) -> str:
+        return f"ChatPolicy({self.endpoint!r})"
+
+    async def act(self, view: View) -> Turn:
+        options = dict(self._options)
+        if view.tools:
+            options["tools"] = offered(view.tools, expert=False)  # the loop has added the expert's
+        sent = messages(view.steps, self.endpoint.reasoning, self.endpoint.reasoning_field)
+        message = await self._client.complete(sent, **options)
+        return _turn(message, has_tools=view.has_tools, tags=self.endpoint.reasoning_field == "tags")
+
+
+def _turn(message: Mapping[str, Any], *, has_tools: bool, tags: bool = False) -> Turn:
+    content, reasoning = read_reasoning(message, tags=tags)
+    usage = message.get("usage")
+    common: dict[str, Any] = {"content": content, "reasoning": reasoning}
+    common["usage"] = usage if isinstance(usage, dict) else None
+    try:
+        # Native calls decide: beside them a text can quote the tags of a call.
+        calls = native_calls(message.get("tool_calls") or []) or text_calls(content)
+    except MalformedCall as error:
+        return Turn(malformed=error.message, **common)
+    if not has_tools and not any(call.name == ASK_TOOL for call in calls):
+        return _action(common)
+    return Turn(calls=calls, **common) if calls else Turn(answer=content, **{**common, "content": ""})
+
+
+def _action(common: dict[str, Any]) -> Turn:
+    """Parse a JSON object as the next action of an environment without tools; anything else is the answer."""
+    # Models often put JSON into a fence.
+    text = common["content"].strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
+    try:
+        action = json.loads(text)
+    except (ValueError, RecursionError):
+        action = None
+    rest = {**common, "content": ""}
+    return Turn(action=action, **rest) if isinstance(action, dict) else Turn(answer=common["content"], **rest)

@@ -1,0 +1,304 @@
+"""Asks that want a decision instead of words: an approval of calls, a choice, a form; and what an absence means.
+
+Owns the shapes of what is asked and of what comes back, and the rules of a question that need no tools of an episode.
+Leaves checks of a decision to the dashboard, which makes them before an answer is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    StrictBool,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from awmclient.nouns.fields import Line, Object, Shape, bounded, too_large
+
+AskKind = Literal["question", "approval", "choice", "form"]
+DecidedBy = Literal["person", "model", "standing", "timeout"]
+Verdict = Literal["approve", "edit", "reject"]
+CALLS_MAX, OPTIONS_MAX = 20, 50
+REASON_MAX = 2000
+SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS = 20_000, 40, 100_000
+"""The most that the calls of one ask, its schema, its default and what a decision writes can hold."""
+TIMEOUT_REASON = "no decision before the deadline"
+"""The reason of a call that was rejected because no one decided."""
+
+READ_KEYWORDS = frozenset({
+    "type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
+    "minItems", "maxItems", "minProperties", "maxProperties", "uniqueItems", "required", "properties",
+    "additionalProperties", "items", "allOf", "anyOf", "oneOf", "format",
+})  # fmt: skip
+"""The keywords of JSON Schema that a form's answer is checked against."""
+NOTES = frozenset({
+    "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id",
+    "enumNames",
+})  # fmt: skip
+"""Keywords that a form's schema can have beside them. They describe, and refuse no answer."""
+
+Reason = Annotated[
+    Any, bounded(REASON_MAX), WithJsonSchema({"type": "string", "maxLength": REASON_MAX, "description": "in words"})
+]
+
+
+class ProposedCall(Shape):
+    """A call that waits for approval. Without a `schema`, an edit is checked against the tool of the episode."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=(), populate_by_name=True)
+
+    id: Line
+    name: Line
+    arguments: Object = Field(default_factory=dict)
+    input_schema: Object | None = Field(default=None, alias="schema")
+    reason: Reason | None = None
+
+
+class Option(Shape):
+    """One of the answers to a choice."""
+
+    id: Line
+    label: Line
+    description: Reason | None = None
+
+
+class DefaultValue(Shape):
+    """What the agent gets if no one answers: the ID of an option or a list of them, or the value of a form."""
+
+    value: Any
+
+
+OnTimeout = Literal["no_advice", "reject"] | DefaultValue
+
+
+class TypedAsk(Shape):
+    """What an ask wants, as a step and the queue hold it."""
+
+    kind: AskKind = "question"
+    calls: Annotated[list[ProposedCall], Field(min_length=1, max_length=CALLS_MAX)] | None = None
+    options: Annotated[list[Option], Field(min_length=1, max_length=OPTIONS_MAX)] | None = None
+    many: StrictBool | None = None
+    other: StrictBool | None = None
+    response_schema: Annotated[Object, BeforeValidator(lambda schema: form_schema(schema))] | None = None
+    on_timeout: OnTimeout | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> TypedAsk:
+        if problem := _problem(self):
+            raise PydanticCustomError("typed_ask", "{problem}", {"problem": problem})
+        return self
+
+
+TYPED_FIELDS = tuple(name for name in TypedAsk.model_fields if name != "kind")
+
+
+class _Brief(Shape):
+    """A shape without its absent fields, wherever it is written."""
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in write(self).items() if value is not None}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> Any:
+        # the document names the fields, not the function that writes them
+        return handler({name: value for name, value in core_schema.items() if name != "serialization"})
+
+
+class CallDecision(_Brief):
+    """What becomes of one call. `arguments` are those that run: of an edit the new ones."""
+
+    id: Line
+    verdict: Verdict
+    arguments: Object | None = None
+    reason: Reason | None = None
+
+
+class TypedDecision(_Brief):
+    """A typed answer: `calls` of an approval, `chosen` and perhaps `other` of a choice, `value` of a form."""
+
+    calls: Annotated[list[CallDecision], Field(max_length=CALLS_MAX)] | None = None
+    chosen: Annotated[list[Line], Field(max_length=OPTIONS_MAX)] | None = None
+    other: Reason | None = None
+    value: Any = None
+
+
+def typed_of(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the typed part of an ask as JSON, without what it leaves out; empty for a plain question.
+
+    >>> typed_of({"kind": "choice", "options": [{"id": "a", "label": "A"}], "key": "k"})
+    {'kind': 'choice', 'options': [{'id': 'a', 'label': 'A'}]}
+    """
+    given = {name: fields[name] for name in TypedAsk.model_fields if fields.get(name) is not None}
+    if given.get("kind", "question") == "question":
+        return {}
+    return TypedAsk.model_validate(given).model_dump(by_alias=True, exclude_none=True)
+
+
+def decision_on_timeout(typed: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the decision that silence means; None for *no advice*. It is never an approval.
+
+    >>> decision_on_timeout({"kind": "choice", "on_timeout": {"value": "b"}})
+    {'chosen': ['b']}
+    """
+    wanted = typed.get("on_timeout")
+    if wanted == "reject":
+        return {"calls": [rejected(call) for call in typed["calls"]]}
+    if not isinstance(wanted, Mapping):
+        return None
+    value = wanted["value"]
+    if typed["kind"] == "form":
+        return {"value": value}
+    return {"chosen": value if isinstance(value, list) else [value]}
+
+
+def rejected(call: Mapping[str, Any], reason: str = TIMEOUT_REASON) -> dict[str, Any]:
+    return {"id": call["id"], "verdict": "reject", "arguments": call.get("arguments") or {}, "reason": reason}
+
+
+def form_schema(schema: Any) -> Any:
+    """Return the schema of a form with its own references resolved. Raises for one that cannot be checked whole."""
+    if not isinstance(schema, dict) or (why := too_large(schema, SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS)):
+        raise PydanticCustomError(
+            "form_schema", "{problem}", {"problem": f"the schema {why}" if isinstance(schema, dict) else "no object"}
+        )
+    try:
+        resolved = _Resolver(schema).resolved(schema)
+        _refuse_unread(resolved, "response_schema")
+    except _Unfit as unfit:
+        raise PydanticCustomError("form_schema", "{problem}", {"problem": str(unfit)}) from None
+    if not isinstance(resolved, dict) or resolved.get("type") != "object" or "properties" not in resolved:
+        problem = "the schema of a form is an object with `properties`"
+        raise PydanticCustomError("form_schema", "{problem}", {"problem": problem})
+    # references repeat what they name: the bound holds for the result, too
+    if why := too_large(resolved, SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS):
+        raise PydanticCustomError("form_schema", "{problem}", {"problem": f"the schema {why}"})
+    return resolved
+
+
+class _Unfit(Exception):
+    """An error: a schema that no answer can be checked against."""
+
+
+PARTS = ("allOf", "anyOf", "oneOf")
+DEFINITIONS = ("$defs", "definitions")
+
+
+class _Resolver:
+    """Replaces every `$ref` of a schema by what it names in the same document."""
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        # definitions that name each other twice double at each level: the result is bounded, not only the document
+        self._root, self._left = root, SPEC_VALUES
+
+    def resolved(self, schema: Any, seen: tuple[str, ...] = (), depth: int = 0) -> Any:
+        if not isinstance(schema, dict):
+            return schema
+        self._left -= 1 + len(schema)
+        # each definition can be as deep as the document: a chain of them would exhaust the stack
+        if self._left < 0 or max(len(seen), depth) > SPEC_LEVELS:
+            raise _Unfit("the schema is too large once its references are resolved")
+        if "$ref" in schema:
+            found = self.resolved(self._target(schema["$ref"], seen), (*seen, schema["$ref"]), depth)
+            beside = {name: value for name, value in schema.items() if name != "$ref"}
+            return {**found, **beside} if isinstance(found, dict) else found
+        made = {name: value for name, value in schema.items() if name not in DEFINITIONS}
+        if isinstance(made.get("properties"), dict):
+            inner = made["properties"].items()
+            made["properties"] = {name: self.resolved(one, seen, depth + 1) for name, one in inner}
+        for name in ("items", "additionalProperties"):
+            if name in made:
+                made[name] = self.resolved(made[name], seen, depth + 1)
+        for name in PARTS:
+            if isinstance(made.get(name), list):
+                made[name] = [self.resolved(one, seen, depth + 1) for one in made[name]]
+        return made
+
+    def _target(self, ref: Any, seen: tuple[str, ...]) -> Any:
+        hash_, _, rest = ref.partition("/") if isinstance(ref, str) else ("", "", "")
+        place, _, name = rest.partition("/")
+        if hash_ != "#" or place not in DEFINITIONS or not name or "/" in name:
+            raise _Unfit(f"$ref {str(ref)[:100]}: only definitions of the same schema, as #/$defs/NAME, can be named")
+        if ref in seen:
+            raise _Unfit(f"$ref {ref[:100]} refers to itself")
+        known, name = self._root.get(place), name.replace("~1", "/").replace("~0", "~")
+        if not isinstance(known, dict) or name not in known:
+            raise _Unfit(f"$ref {ref[:100]} names nothing in this schema")
+        return known[name]
+
+
+def _refuse_unread(schema: Any, place: str) -> None:
+    """Raise for a keyword that would constrain an answer and is not checked."""
+    if isinstance(schema, bool):
+        return
+    if not isinstance(schema, dict):
+        raise _Unfit(f"{place}: a schema is an object, true or false")
+    for name, kind in {"properties": dict, **dict.fromkeys(PARTS, list)}.items():
+        if not isinstance(schema.get(name, kind()), kind):
+            raise _Unfit(f"{place}.{name}: this is no {'object' if kind is dict else 'list'}")
+    if unread := sorted(schema.keys() - READ_KEYWORDS - NOTES):
+        raise _Unfit(f"{place}: the keyword {unread[0][:60]} is not supported")
+    for name, one in schema.get("properties", {}).items():
+        _refuse_unread(one, f"{place}.{name[:60]}")
+    for name in ("items", "additionalProperties"):
+        _refuse_unread(schema.get(name, True), f"{place}.{name}")
+    for name in PARTS:
+        for one in schema.get(name, []):
+            _refuse_unread(one, f"{place}.{name}")
+
+
+PARTS_OF: dict[str, tuple[str, ...]] = {
+    "question": (),
+    "approval": ("calls",),
+    "choice": ("options", "many", "other"),
+    "form": ("response_schema",),
+}
+"""The fields of each kind; the first is required."""
+
+
+def _problem(ask: TypedAsk) -> str:
+    """Return why an ask is not whole; empty if it is."""
+    parts = PARTS_OF[ask.kind]
+    given = [name for name in TYPED_FIELDS if name != "on_timeout" and getattr(ask, name) is not None]
+    if stray := next((name for name in given if name not in parts), ""):
+        return f"{stray}: an ask of kind {ask.kind} has no such field"
+    if parts and getattr(ask, parts[0]) is None:
+        return f"{parts[0]}: an ask of kind {ask.kind} needs it"
+    whole = [call.model_dump() for call in ask.calls or []]
+    default = ask.on_timeout.value if isinstance(ask.on_timeout, DefaultValue) else None
+    for name, what, value in (("calls", "the list", whole), ("on_timeout.value", "this", default)):
+        if why := too_large(value, SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS):
+            return f"{name}: {what} {why}"
+    for name in ("calls", "options"):
+        ids = [one.id for one in getattr(ask, name) or []]
+        if len(set(ids)) < len(ids):
+            return f"{name}: two have the same id"
+    return _problem_of_timeout(ask)
+
+
+def _problem_of_timeout(ask: TypedAsk) -> str:
+    wanted = ask.on_timeout
+    if wanted is None or wanted == "no_advice":
+        return ""
+    if wanted == "reject":
+        return "" if ask.kind == "approval" else f"on_timeout: an ask of kind {ask.kind} has no calls to reject"
+    if ask.kind not in ("choice", "form"):
+        return "on_timeout: nothing is approved by silence; use no_advice or reject" if ask.kind == "approval" else (
+            "on_timeout: a question has no default"
+        )  # fmt: skip
+    value = wanted.value
+    if ask.kind == "form":
+        return "" if isinstance(value, dict) else "on_timeout.value: the value of a form is an object"
+    chosen = value if isinstance(value, list) else [value]
+    known = {one.id for one in ask.options or []}
+    if not chosen or not all(isinstance(one, str) and one in known for one in chosen):
+        return "on_timeout.value: it names no option"
+    return "" if ask.many or len(chosen) == 1 else "on_timeout.value: one option can be chosen"

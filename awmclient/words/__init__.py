@@ -1,0 +1,13 @@
+"""What do models, agents and scripts read and write?
+
+    prompts       words for a chat model
+    toolcalls     tool calls as agents write them
+    thinking      what a model thought, in each endpoint's form
+    conversation  a record as the agent's messages
+    faults        whose doing a failed turn is
+    listening     patterns of scripts, in linear time
+    blotting      secrets removed from responses
+    encoding      what is sent, as JSON
+
+Pure. It imports `nouns` and `errors`.
+"""

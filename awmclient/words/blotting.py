@@ -1,0 +1,1 @@
+../../awmenv/server/blotting.py
