@@ -7,7 +7,7 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 	  test -n "$$name" && command -v "$$name" >/dev/null 2>&1 && \
 	  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done
 
-.PHONY: run install install-dev install-web lock test test-next-django install-asking install-traces install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack long chaos image planted wheels cluster
+.PHONY: run install install-dev install-web lock test costs test-next-django install-asking install-traces install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack long chaos image planted wheels cluster
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -53,10 +53,14 @@ lock: install-dev
 	"$$python" -m venv .venv || { rm -rf .venv; \
 	  echo "Python could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
 
-# Twice as many processes as two cores have, each with servers of its own: tests wait for half of their time. A file's
-# tests stay together, as they share a product
+# Twice as many processes as two cores have, each with servers of its own, whose tables are built once
+# (tests/schema.py): tests wait for half of their time. A file's tests stay together, as they share a product
 test: install-dev
-	@$(PY) -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations=25 -m "not train and not frameworks and not chaos and not long and not image"
+	@$(PY) -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations=25 $(if $(COSTS),--costs $(COSTS)) \
+	  -m "not train and not frameworks and not chaos and not long and not image"
+
+costs:
+	@$(MAKE) test COSTS=docs/measured/tests.md
 
 # The product stays on Django 5.2. Django 6 needs Python 3.12: make test-next-django PYTHON=/path/to/python3.13
 test-next-django:

@@ -50,7 +50,7 @@ from people.access import (
     person,
     scoped,
 )
-from people.errors import AWAY, NotFound
+from people.errors import AWAY, NotFound, away_of
 from people.models import Membership, display_name
 from people.requests import addresses
 from people.text.in_words import count, duration
@@ -237,8 +237,10 @@ def health(request: HttpRequest) -> JsonResponse:
     try:
         with connection.cursor() as cursor:
             cursor.execute("select 1")
-    except AWAY:
-        return JsonResponse({"status": "away", "version": settings.VERSION}, status=503)
+    except AWAY as error:
+        refusal = away_of(error)
+        why = {"code": refusal.code, "message": str(refusal)}
+        return JsonResponse({"status": "away", "version": settings.VERSION, **why}, status=503)
     ran = beat.seconds_since()
     return JsonResponse({"status": "ok", "version": settings.VERSION, "hints": _hints(), "beat": ran})
 

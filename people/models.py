@@ -374,14 +374,9 @@ class Tombstone(models.Model):
 class RetentionRule(models.Model):
     """After how many days something of a project is erased. Without a rule it is kept."""
 
-    class Kind(models.TextChoices):
-        STEPS = "steps", "Raw steps"
-        BRANCHES = "branches", "Branches"
-        GENERATIONS = "generations", "Model outputs"
-        EXPORTS = "exports", "Exports"
-
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="retention_rules")
-    kind = models.CharField(max_length=11, choices=Kind.choices)
+    kind = models.CharField(max_length=11)
+    """One of `awmweb.retention.kinds`."""
     days = models.PositiveIntegerField()
     states = models.JSONField(default=list)
     """The states of what it erases, of those in which work on it has ended."""
@@ -391,9 +386,6 @@ class RetentionRule(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["project", "kind"], name="one_retention_rule_per_kind"),
-            models.CheckConstraint(
-                condition=Q(kind__in=["steps", "branches", "generations", "exports"]), name="retention_kind_known"
-            ),
             models.CheckConstraint(condition=Q(days__gte=1), name="retention_after_a_day"),
         ]
 

@@ -66,6 +66,7 @@ def needs_of(actor: Actor, now: datetime) -> list[Need]:
 
 
 PROVIDER_KEY = "awmweb:sign-in-provider"
+WRITES_KEY = "awmweb:takes-writes"
 
 
 def note_provider(problem: str) -> None:
@@ -90,7 +91,11 @@ def of_disk(_actor: Actor, _now: datetime) -> list[Need]:
 def of_valkey(_actor: Actor, _now: datetime) -> list[Need]:
     """Return whether Valkey and the sign-in provider, whose state it keeps, need an operator."""
     try:
+        # with a full disk or memory, or as a replica, it still answers reads
+        measures.connection().set(WRITES_KEY, 1, ex=60)
         said = measures.connection().get(PROVIDER_KEY)
+    except redis.ResponseError as error:
+        return [Need("Valkey", f"refuses writes. It says: {error}")]
     except redis.RedisError as error:
         return [Need("Valkey", f"does not respond: {type(error).__name__}. Pages and workers are slower without it.")]
     if not said or not settings.AWMWEB_OIDC_ISSUER:

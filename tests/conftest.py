@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tests.browsing import Browser
@@ -42,6 +43,10 @@ OWN = (
     "wheel",
 )
 """Files with a product of their own, or none."""
+
+# What limits time, or guesses that data come slowly, is red on a slow machine
+hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+hypothesis.settings.load_profile("any machine")
 
 __all__ = ["ada", "django_db_modify_db_settings", "edo", "elsewhere", "house_servers", "max_", "project", "rita"]
 

@@ -32,7 +32,9 @@ os.environ["AWMWEB_VAR"] = str(VAR)
 os.environ["AWMENV_CACHE_DIR"] = str(VAR / "cache")
 
 from awmweb.embedded import paths, servers  # noqa: E402  the environment had to be set first
+from tests import schema  # noqa: E402
 
+schema.bring(VAR)
 paths.ensure_folders(paths.data_paths(VAR))
 _stack = ExitStack()
 
@@ -69,10 +71,12 @@ def house_servers() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(house_servers: None) -> None:
     """pytest-django asks for this before it makes the test database."""
+    from django.conf import settings
     from django.core.management.commands import flush
     from django.db.backends.postgresql.operations import DatabaseOperations
 
     DatabaseOperations.sql_flush = _deletions
+    settings.DATABASES["default"].setdefault("TEST", {})["TEMPLATE"] = settings.DATABASES["default"]["NAME"]
     flush.emit_post_migrate_signal = lambda *given: None  # it would only make what `OF_MIGRATIONS` holds
 
 

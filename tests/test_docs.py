@@ -291,3 +291,10 @@ def test_pages_name_each_key_and_folder_of_the_data_folder():
     second = team.partition("## 7. A second machine")[2]
     assert [name for name in kept - {"beat"} if f"`{name}" not in table] == []
     assert [name for name in kept - OF_ONE_MACHINE if f"`{name}`" not in second] == []
+
+
+def test_every_command_stands_in_the_table_of_operations():
+    table = (ROOT / "docs/operations.md").read_text()
+    commands = {path.stem for path in ROOT.glob("*/management/commands/[a-z]*.py")} - {"migrate"}  # Django's own
+    assert len(commands) > 40
+    assert {name for name in commands if not re.search(rf"^\| [^|]*\b{name}\b", table, re.M)} == set()

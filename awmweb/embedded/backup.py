@@ -77,8 +77,9 @@ def save(file: Path, source: Database, here: Paths, version: str) -> Manifest:
     if not migrations_of(source):
         raise EmbeddedError("The database has no migrations, so there is nothing to back up. Is AWMWEB_VAR set?")
     unfinished = file.with_name(file.name + ".unfinished")
-    handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # it holds the key and password hashes
     try:
+        # it holds the key and password hashes
+        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         # Into a file first: a tar needs the size of a member before its bytes.
         with os.fdopen(handle, "wb") as out, tempfile.TemporaryFile(dir=file.parent) as dump:
             rows = _dump(source, dump)
@@ -88,6 +89,8 @@ def save(file: Path, source: Database, here: Paths, version: str) -> Manifest:
             os.fsync(out.fileno())
         reading_back.check(unfinished, manifest.files, source)
         unfinished.replace(file)
+    except OSError as error:
+        raise EmbeddedError(f"{file} cannot be written: {error.strerror or error}.") from error
     finally:
         unfinished.unlink(missing_ok=True)
     return manifest

@@ -3,6 +3,7 @@
 Owns how they are called and given the password. Called by `backup`, `reading_back` and `upgrades`.
 """
 
+import errno
 import os
 import subprocess
 import tempfile
@@ -98,7 +99,13 @@ class Database:
                     raise
             if process.returncode:
                 complaints.seek(0)
-                raise EmbeddedError(f"{program}: {complaints.read().decode(errors='replace').strip()}")
+                raise EmbeddedError(_why_failed(program, complaints.read().decode(errors="replace").strip()))
+
+
+def _why_failed(program: str, complaint: str) -> str:
+    if os.strerror(errno.ENOSPC) in complaint:
+        return f"The disk of the database is full ({program} failed). Free some space there, then try again."
+    return f"{program}: {complaint}"
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,16 @@ def save_before(source: Database, here: Paths, version: str) -> UpgradeBackup:
 def succeeded(here: Paths, version: str) -> None:
     """Note that the database is as this version needs it: what was saved before is the past."""
     _note(here).unlink(missing_ok=True)
+    _put_stamp(here, version)
+
+
+def restored(here: Paths, version: str) -> None:
+    """Note of which version a restored database is. The one to which an upgrade went back has its stamp already."""
+    if stamp_of(here).version != version:
+        _put_stamp(here, version)
+
+
+def _put_stamp(here: Paths, version: str) -> None:
     replace_file(here.var / STAMP, json.dumps(asdict(Stamp(version, datetime.now(UTC).isoformat()))))
 
 

@@ -10,8 +10,9 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from awmweb.retention import passes, rules, telling
-from awmweb.retention.rules import Kind
+from awmweb.retention import passes, rules
+from awmweb.retention.kinds import KINDS
+from awmweb.retention.rule_pass import RetentionKind
 from episodes.models import Episode
 from episodes.record.saved_views import EPISODE_VIEWS
 from people.access import MemberRequest, holds, may_manage_people, may_manage_projects, member_required, visible_or_404
@@ -50,7 +51,7 @@ def _context(request: MemberRequest) -> dict[str, Any]:
     stones = Tombstone.objects.filter(project=project, kind=Tombstone.Kind.RULE).order_by("-at")
     return {
         "headline": _headline(len(mine), held),
-        "rules": [_shown(kind, mine.get(kind), previews.get(kind)) for kind in Kind.values],
+        "rules": [_shown(kind, mine.get(name), previews.get(name)) for name, kind in KINDS.items()],
         "holds": held,
         "views": list(EPISODE_VIEWS.of(request.actor)),
         "batches": [
@@ -67,20 +68,20 @@ def _context(request: MemberRequest) -> dict[str, Any]:
 def _headline(number: int, held: list[Hold]) -> str:
     if any(one.place == Hold.Place.PROJECT for one in held):
         return "The project is on legal hold. Nothing is erased."
-    said = f"{number} of {len(Kind.values)} retention rules are set" if number else "Everything is kept"
+    said = f"{number} of {len(KINDS)} retention rules are set" if number else "Everything is kept"
     return f"{said}; {len(held)} legal {'hold is' if len(held) == 1 else 'holds are'} in force." if held else f"{said}."
 
 
-def _shown(kind: str, rule: Any, report: Any) -> dict[str, Any]:
-    chosen = rule.states if rule is not None else rules.STATES[kind]
+def _shown(kind: RetentionKind, rule: Any, report: Any) -> dict[str, Any]:
+    chosen = rule.states if rule is not None else kind.states
     return {
-        "kind": kind,
-        "label": Kind(kind).label,
-        "erases": rules.ERASES[kind],
+        "kind": kind.name,
+        "label": kind.label,
+        "erases": kind.erases,
         "days": rule.days if rule is not None else "",
-        "states": [(state, state.replace("_", " "), state in chosen) for state in rules.STATES[kind]],
+        "states": [(state, state.replace("_", " "), state in chosen) for state in kind.states],
         "report": report,
-        "would": telling.erased_of(report) if report is not None else "",
+        "would": kind.counted(report) if report is not None else "",
         "left": sorted(report.left.items()) if report is not None else [],
     }
 
@@ -92,7 +93,7 @@ def _change(request: MemberRequest) -> None:
         if days and not (days.isascii() and days.isdecimal() and len(days) < 7):
             raise Invalid("Enter whole days, or none to keep everything.")
         rules.set_rule(request.actor, kind, int(days) if days else None, given.getlist("states"))
-        messages.success(request, f"Saved: {Kind(kind).label.lower()}.")
+        messages.success(request, f"Saved: {KINDS[kind].label.lower()}.")
     elif command == "hold":
         messages.success(request, f"Legal hold placed on {_place(request)}.")
     elif command == "release":

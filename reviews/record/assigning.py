@@ -112,15 +112,15 @@ def close_queue(actor: Actor, queue_id: str) -> None:
 def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: int = 0, seed: int = 0) -> int:
     """Add episodes to a queue, ranked by the value of a review; with `sample`, only that many, drawn by the seed.
 
-    Episodes that are already in it stay unchanged, so adding twice changes nothing. Those that can still change, or
-    still wait for their verifier, are left out. Return the number of added ones.
+    Episodes that are already in it stay unchanged, so adding twice changes nothing. Those that can still change,
+    still wait for their verifier, or never ran are left out. Return the number of added ones.
 
     """
     may_set_reviews(actor)
     if sample > FILL_MAX:
         raise Invalid(f"A sample can have at most {FILL_MAX:,} episodes, not {sample:,}.")
     queue = visible_or_404(ReviewQueue.objects.filter(closed_at__isnull=True), actor, queue_id)
-    mine = scoped(episodes, actor.project).exclude(reviews__queue=queue)
+    mine = scoped(episodes, actor.project).exclude(reviews__queue=queue).exclude(worth.never_ran())
     # a sample draws among all, not among the newest
     if sample:
         ids = list(mine.values_list("pk", flat=True))
@@ -129,7 +129,7 @@ def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: in
     else:
         chosen = list(mine.order_by("-created_at", "-pk").values_list("pk", flat=True)[:FILL_MAX])
     # after the draw, so a sample can add fewer than it names
-    found = list(settled.settled().filter(pk__in=chosen))
+    found = list(worth.reviewable().filter(pk__in=chosen))
     # before the lock: it reads the outcomes and verdicts of up to 5,000 episodes
     ranked = worth.of_episodes(found)
     with transaction.atomic():

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from django.db.models import Count, Max, QuerySet
 
 from episodes.models import Episode, Run
-from episodes.stored import run_names, settled
+from episodes.stored import run_names
 from people.access import Actor, scoped
 from reviews.models import Review, ReviewQueue
+from reviews.statistics import worth
 from reviews.statistics.reports import progress_of
 
 QUEUES, SOURCES = 100, 200
@@ -44,7 +45,7 @@ def choices(actor: Actor, episodes: QuerySet[Episode], most: int) -> QueueChoice
     ids = episodes.order_by().values("pk")
     inside = Review.objects.filter(queue__in=queues, episode__in=ids)
     there = dict(inside.values_list("queue").annotate(n=Count("pk")))
-    ready = settled.settled().filter(pk__in=ids).count()
+    ready = worth.reviewable().filter(pk__in=ids).count()
     rows = [
         QueueChoice(
             queue=one,
@@ -60,7 +61,7 @@ def choices(actor: Actor, episodes: QuerySet[Episode], most: int) -> QueueChoice
 def sources(actor: Actor, queue: ReviewQueue) -> dict[str, list[tuple[str, str, int, int]]]:
     """Return the runs and scenarios from which episodes can be added to a queue: value, name, episodes, and how many of
     them are in the queue."""
-    rows = scoped(Episode.objects.all(), actor.project)
+    rows = scoped(Episode.objects.exclude(worth.never_ran()), actor.project)
     inside = Episode.objects.filter(reviews__queue=queue)
 
     def counted(column: str, order: str) -> list[tuple[str, int, int]]:

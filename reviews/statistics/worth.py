@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from episodes.models import Episode
+from django.db.models import Q, QuerySet
+
+from episodes.models import Episode, EpisodeState
 from episodes.stored import outcomes, settled
 from reviews.models import Verdict, VerdictDecision
 
@@ -22,6 +24,16 @@ SAYS = {"complete": VerdictDecision.ACCEPT, "others": VerdictDecision.REJECT}
 def is_settled(episode: Episode) -> bool:
     """Return whether the episode has ended and its verifier has run or will not run."""
     return settled.settled().filter(pk=episode.pk).exists()
+
+
+def never_ran() -> Q:
+    """Return what finds episodes that were cancelled before their first step: they have nothing to review."""
+    return Q(state=EpisodeState.CANCELLED, last_seq=0)
+
+
+def reviewable() -> QuerySet[Episode]:
+    """Return episodes that can be added to a queue."""
+    return settled.settled().exclude(never_ran())
 
 
 def of_episodes(episodes: Iterable[Episode]) -> dict[str, tuple[float, str]]:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
@@ -75,7 +75,7 @@ async def exchange(socket: Any, message: Any) -> Any:
     return json.loads(await asyncio.wait_for(socket.recv(), 20))
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120)
 @given(messages=st.lists(MESSAGES, min_size=1, max_size=5))
 def test_any_messages_are_each_answered_by_one_frame(server: Server, messages: list[Any]) -> None:
     async def talk() -> None:

@@ -261,7 +261,7 @@ def test_too_long_row_is_cut_and_the_next_is_found(tmp_path: Path, monkeypatch: 
     assert pack.tasks("shop_1") == ["Buy milk.", "Sell milk."]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lines=st.lists(st.one_of(st.binary(max_size=60), st.text(max_size=60).map(str.encode)), max_size=6))
 def test_any_bytes_are_a_report_and_never_an_error(tmp_path_factory: OpenFolders, lines: list[bytes]) -> None:
     folder = tmp_path_factory.mktemp("any")
@@ -279,7 +279,7 @@ JSON = st.recursive(
 FIELDS = ("tasks", "db_schema", "sample_data", "full_code", "verification", "task_idx", "name", "scripts", "about")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(row=st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, JSON)))
 def test_rows_of_any_shape_are_a_report_and_never_an_error(tmp_path_factory: OpenFolders, row: dict[str, Any]) -> None:
     folder = tmp_path_factory.mktemp("shape")

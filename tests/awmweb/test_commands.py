@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from awmenv.version import version
-from awmweb.embedded import client_programs, nothing_to_save
+from awmweb.embedded import client_programs, nothing_to_save, upgrades
 from awmweb.embedded.paths import data_paths
 from awmweb.embedded.servers import running
 from awmweb.management.commands.prepare import LAST_BEFORE_0_2
@@ -99,6 +99,7 @@ def test_restore_into_an_empty_folder_is_complete(filled, own_folder):
     expected = content(var)
     assert content(other) == expected and len(expected) > 15
     assert (other / "media" / "blob").read_bytes() == b"\0" * 5000
+    assert upgrades.stamp_of(data_paths(other)).version == version()
     assert (other / "secret_key").read_text() == (var / "secret_key").read_text()
     assert (other / "credentials.json").read_text() != (var / "credentials.json").read_text()
 

@@ -113,5 +113,14 @@ def test_clock_that_was_behind_or_ahead_takes_no_backup_away(tmp_path, days):
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "many"])
 def test_number_of_days_is_checked(filled, own_folder, wrong):  # noqa: F811
-    assert "--keep" in manage(filled[0], "backup", str(own_folder), "--keep", wrong, fails=True)
-    assert "--keep" in manage(filled[0], "backup", str(own_folder / "x.tar"), "--keep", "3", fails=True)
+    word = f"--keep {wrong}:" if wrong != "many" else "--keep: invalid int value"
+    assert word in manage(filled[0], "backup", str(own_folder), "--keep", wrong, fails=True)
+
+
+def test_backup_says_where_it_cannot_write(filled, own_folder):  # noqa: F811
+    refused = manage(filled[0], "backup", str(own_folder / "x.tar"), "--keep", "3", fails=True)
+    assert refused.strip().endswith(
+        f"--keep 3: {own_folder / 'x.tar'} is not a folder that exists, so it holds no files of days."
+    )
+    refused = manage(filled[0], "backup", "/proc/y.tar", fails=True)
+    assert refused.strip().endswith("/proc/y.tar cannot be written: No such file or directory.")

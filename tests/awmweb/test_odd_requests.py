@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from awmclient.schema import AskOpen, EpisodeStart
@@ -38,10 +38,8 @@ ODD = [
 LEFT_OUT = {"test_model", "test_expert", "logout"}
 BOUNDED = settings(
     max_examples=250,
-    deadline=None,
     database=None,
     phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
 )
 
 

@@ -7,6 +7,8 @@ from datetime import timedelta
 
 import pytest
 import redis
+from django.db import OperationalError
+from django.test import Client
 from django.utils import timezone
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
@@ -180,6 +182,30 @@ def test_full_disk_is_listed_until_it_has_space(ada, settings):
     assert what == "Disk" and why.startswith("Is full.")
     settings.DISK_IS_FULL = lambda: False
     assert listed(ada) == []
+
+
+def test_valkey_that_refuses_writes_is_listed(ada):
+    valkey = measures.connection()
+    valkey.config_set("min-replicas-to-write", 1)
+    try:
+        [(what, why)] = listed(ada)
+        assert what == "Valkey" and why.startswith("Refuses writes. It says: ")
+    finally:
+        valkey.config_set("min-replicas-to-write", 0)
+    assert listed(ada) == []
+
+
+@pytest.mark.parametrize(("is_full", "code"), [(True, "no_space"), (False, "unavailable")])
+def test_health_without_its_database_says_why(settings, monkeypatch, is_full, code):
+    settings.DISK_IS_FULL = lambda: is_full
+
+    def away():
+        raise OperationalError
+
+    monkeypatch.setattr("awmweb.views.connection.cursor", away)
+    answer = Client().get("/health")
+    assert answer.status_code == 503
+    assert (answer.json()["status"], answer.json()["code"]) == ("away", code) and answer.json()["message"]
 
 
 def test_what_was_said_long_ago_is_not_listed(ada, settings):

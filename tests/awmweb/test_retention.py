@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -16,8 +17,8 @@ from awmclient.schema import STEP, EpisodeStart
 from awmweb.demo import removing
 from awmweb.erasing.episodes import erase_episode
 from awmweb.erasing.persons import erase_person
-from awmweb.retention import emptying, pages, passes, reasons, rules
-from awmweb.retention.rules import Kind
+from awmweb.retention import emptying, pages, passes, reasons, rule_pass, rules, telling
+from awmweb.retention.kinds import KINDS
 from awmweb.tasks import retain
 from episodes.errors import StepsErased
 from episodes.models import Episode, Rejudging, SavedView, Step
@@ -70,7 +71,7 @@ def end_branches(**fields):
 
 
 def rule(actor, kind, days=30, states=None):
-    rules.set_rule(actor, kind, days, states or rules.STATES[kind])
+    rules.set_rule(actor, kind, days, states or KINDS[kind].states)
 
 
 def ran(actor):
@@ -94,9 +95,9 @@ def record_of(episode):
 def test_steps_rule_takes_words_and_leaves_counts(ada, lives):
     one, other = lives
     hold_on(ada, other)
-    rule(ada, Kind.STEPS)
+    rule(ada, "steps")
     before = list(Step.objects.filter(episode=one).values_list("seq", "kind", "at"))
-    report = ran(ada)[Kind.STEPS]
+    report = ran(ada)["steps"]
     assert (report.erased, report.steps, dict(report.left)) == (1, one.last_seq, {reasons.HELD: 1})
     one.refresh_from_db()
     assert list(Step.objects.filter(episode=one).values_list("seq", "kind", "at")) == before
@@ -126,7 +127,7 @@ def test_emptied_steps_have_no_word_and_say_the_same(lives):
 def test_emptied_episode_is_in_no_new_export(ada, lives):
     one, other = lives
     hold_on(ada, other)
-    rule(ada, Kind.STEPS)
+    rule(ada, "steps")
     ran(ada)
     export = built(ada)
     assert export.rows == 1 and export.manifest["left_out"] == {"steps_erased": 1}
@@ -139,15 +140,15 @@ def test_preview_counts_the_same_and_writes_nothing(ada, lives):
     end_branches()
     built(ada)
     age()
-    for kind in Kind.values:
+    for kind in KINDS:
         rule(ada, kind)
     before = dumped()
     said = io.StringIO()
     call_command("retention", "--preview", stdout=said)
     assert dumped() == before
     shown = {report.rule.kind: (report.erased, report.left) for report in passes.preview(ada.project)}
-    assert shown[Kind.STEPS] == (1, {reasons.HELD: 1}) and shown[Kind.BRANCHES] == (2, {})
-    assert shown[Kind.EXPORTS] == (0, {reasons.HELD: 1})
+    assert shown["steps"] == (1, {reasons.HELD: 1}) and shown["branches"] == (2, {})
+    assert shown["exports"] == (0, {reasons.HELD: 1})
     assert "lab: branches after 30 days: would erase 2 branches with" in said.getvalue()
     assert "left out 1: on legal hold" in said.getvalue() and "Case 12." in said.getvalue()
     done = {kind: (report.erased, report.left) for kind, report in ran(ada).items()}
@@ -156,8 +157,8 @@ def test_preview_counts_the_same_and_writes_nothing(ada, lives):
 
 def test_preview_on_the_page_ends_in_time_and_says_so(ada, lives, monkeypatch):
     age()
-    rule(ada, Kind.STEPS)
-    monkeypatch.setattr(passes, "LOOKED_AT", 1)
+    rule(ada, "steps")
+    monkeypatch.setattr(rule_pass, "LOOKED_AT", 1)
     whole = html(as_person(ada).get("/retention/?preview=1"))
     assert "Would erase 2 episodes" in whole and "stopped after" not in whole
     monkeypatch.setattr(pages, "PREVIEW_S", 0.0)
@@ -171,9 +172,9 @@ def test_branches_go_with_their_rows_of_datasets(ada, lives, django_capture_on_c
     one, _ = lives
     fork, branches = branch_of(ada, one, one.last_seq)
     end_branches()
-    rule(ada, Kind.BRANCHES)
+    rule(ada, "branches")
     with django_capture_on_commit_callbacks(execute=True):
-        report = ran(ada)[Kind.BRANCHES]
+        report = ran(ada)["branches"]
     assert report.erased == len(branches) == 2
     assert not Episode.every.filter(fork=fork).exists() and Episode.objects.count() == 2
     fork.refresh_from_db()
@@ -186,7 +187,7 @@ def test_dataset_with_a_branch_falls_and_is_named(ada, lives, django_capture_on_
     end_branches()
     export = built(ada, format="raw", filter={"origin": ["branch"]})
     age()
-    rule(ada, Kind.BRANCHES)
+    rule(ada, "branches")
     with django_capture_on_commit_callbacks(execute=True):
         ran(ada)
     (fallen,) = Tombstone.objects.get().datasets
@@ -198,9 +199,9 @@ def test_exports_rule_deletes_files_and_says_what_fell(ada, lives, store, django
     export = built(ada)
     age()
     young = built(ada, format="raw")
-    rule(ada, Kind.EXPORTS)
+    rule(ada, "exports")
     with django_capture_on_commit_callbacks(execute=True):
-        report = ran(ada)[Kind.EXPORTS]
+        report = ran(ada)["exports"]
     assert report.erased == 1 and list(Export.objects.all()) == [young]
     left = (store / "datasets" / ada.project.pk / export.dataset).rglob("*")
     assert not [path for path in left if path.is_file()]
@@ -213,7 +214,7 @@ def test_files_shared_with_a_younger_export_stay(ada, lives, store, django_captu
     age()
     again = built(ada)
     assert again.dataset == export.dataset
-    rule(ada, Kind.EXPORTS)
+    rule(ada, "exports")
     with django_capture_on_commit_callbacks(execute=True):
         ran(ada)
     assert list(Export.objects.all()) == [again]
@@ -226,13 +227,13 @@ def test_generations_rule_takes_what_no_agent_got(ada, lives):
     Draft.objects.create(ask=ask, author="m", author_key="model:m", text=f"{OLD} draft")
     Draft.objects.create(ask=ask, author="edo", author_key="user:1", text="mine")
     Advice.objects.create(ask=ask, text=f"{OLD} late", source="llm", author="m", author_key="model:m", late=True)
-    rule(ada, Kind.GENERATIONS)
-    report = ran(ada)[Kind.GENERATIONS]
+    rule(ada, "generations")
+    report = ran(ada)["generations"]
     assert report.erased == 1 and Tombstone.objects.get().fell == {"experts.Advice: words": 1, "experts.Draft": 1}
     assert Draft.objects.get().author == "edo"
     late = Advice.objects.get(source="llm")
     assert (late.text, late.reason) == ("[erased]", "erased")
-    assert Advice.objects.filter(text__contains=OLD).exists() and ran(ada)[Kind.GENERATIONS].erased == 0
+    assert Advice.objects.filter(text__contains=OLD).exists() and ran(ada)["generations"].erased == 0
 
 
 def live_run(ada, one):
@@ -292,9 +293,9 @@ def waiting_spans(ada, one):
 def test_what_someone_is_at_is_left_out(ada, lives, work, reason):
     one, _ = lives
     work(ada, one)
-    rule(ada, Kind.STEPS)
+    rule(ada, "steps")
     before = record_of(one)
-    report = ran(ada)[Kind.STEPS]
+    report = ran(ada)["steps"]
     assert report.left[reason] >= 1 and record_of(one) == before
 
 
@@ -302,31 +303,31 @@ def test_branch_beside_a_live_one_is_left_out(ada, lives):
     one, _ = lives
     _, branches = branch_of(ada, one, 2)
     Episode.every.filter(pk=branches[0].pk).update(state="cancelled", ended_at=timezone.now() - LONG_AGO)
-    rule(ada, Kind.BRANCHES)
-    assert ran(ada)[Kind.BRANCHES].left == {"another branch of its fork is live": 1}
+    rule(ada, "branches")
+    assert ran(ada)["branches"].left == {"another branch of its fork is live": 1}
 
 
 def test_nothing_is_erased_while_an_export_is_built(ada, lives):
     late = requesting.request(ada, Recipe.read({"format": "kto"}))
     assert requesting.claim(late.pk) is not None
-    rule(ada, Kind.STEPS)
-    assert ran(ada)[Kind.STEPS].left == {reasons.IN_WORK: 2}
+    rule(ada, "steps")
+    assert ran(ada)["steps"].left == {reasons.IN_WORK: 2}
     assert not Episode.objects.exclude(steps_erased_at=None).exists()
 
 
 def test_young_and_other_states_are_kept(ada, lives):
     one, _ = lives
-    rule(ada, Kind.STEPS, days=50)
-    assert ran(ada)[Kind.STEPS].erased == 0
-    rule(ada, Kind.STEPS, states=["failed"])
-    assert ran(ada)[Kind.STEPS].erased == 0 and not Tombstone.objects.exists()
+    rule(ada, "steps", days=50)
+    assert ran(ada)["steps"].erased == 0
+    rule(ada, "steps", states=["failed"])
+    assert ran(ada)["steps"].erased == 0 and not Tombstone.objects.exists()
 
 
 def test_hold_on_a_project_stops_all_that_erases(ada, lives, store):
     one, _ = lives
     export = built(ada)
     age()
-    for kind in Kind.values:
+    for kind in KINDS:
         rule(ada, kind)
     hold = holding.place(ada, Hold.Place.PROJECT, "Case 12.")
     before = {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}, record_of(one)
@@ -343,7 +344,7 @@ def test_hold_on_a_project_stops_all_that_erases(ada, lives, store):
         call_command("erase", "--episode", one.pk)
     holding.release(ada, hold.pk)
     requesting.delete(ada, export.pk)
-    assert ran(ada)[Kind.STEPS].erased == 2
+    assert ran(ada)["steps"].erased == 2
     assert erase_episode(ada, one.pk).subject == one.pk
 
 
@@ -374,8 +375,8 @@ def test_hold_on_a_view_keeps_its_filters(ada, lives):
     )
     hold = holding.place(ada, Hold.Place.VIEW, "Case 12.", subject=view.pk, name=view.name, query=view.query)
     view.delete()
-    rule(ada, Kind.STEPS)
-    report = ran(ada)[Kind.STEPS]
+    rule(ada, "steps")
+    report = ran(ada)["steps"]
     assert (report.erased, report.left) == (1, {reasons.HELD: 1})
     one.refresh_from_db()
     assert one.steps_erased_at is None and str(hold) == "view mine"
@@ -383,32 +384,43 @@ def test_hold_on_a_view_keeps_its_filters(ada, lives):
 
 def test_view_that_cannot_be_read_holds_everything(ada, lives):
     holding.place(ada, Hold.Place.VIEW, "Case 12.", subject="v", name="lost", query="?run=no such run")
-    rule(ada, Kind.STEPS)
-    assert ran(ada)[Kind.STEPS].left == {reasons.HELD: 2}
+    rule(ada, "steps")
+    assert ran(ada)["steps"].left == {reasons.HELD: 2}
 
 
 def test_rules_of_an_archived_project_rest(ada, lives):
-    rule(ada, Kind.STEPS)
+    rule(ada, "steps")
     projects.archive(ada)
     ada.project.refresh_from_db()
     retain()
-    assert ran(ada)[Kind.STEPS].left == {passes.ARCHIVED: 2} and not Tombstone.objects.exists()
+    assert ran(ada)["steps"].left == {passes.ARCHIVED: 2} and not Tombstone.objects.exists()
     # a hold can be placed in it all the same
     assert holding.place(ada, Hold.Place.PROJECT, "Case 12.").pk
 
 
 def test_nightly_task_runs_the_rules(ada, lives):
-    rule(ada, Kind.STEPS)
+    rule(ada, "steps")
     retain()
     assert Episode.objects.exclude(steps_erased_at=None).count() == 2
     retain()
     assert Tombstone.objects.count() == 1
 
 
+def test_new_kind_of_rule_is_one_entry_of_the_registry(ada, monkeypatch):
+    newest = replace(KINDS["exports"], name="datasets", label="Old datasets", nouns=("dataset", "datasets"))
+    monkeypatch.setitem(KINDS, newest.name, newest)
+    page = html(as_person(ada).get("/retention/"))
+    assert "Old datasets" in page and "Everything is kept" in page
+    posted = {"do": "rule", "kind": "datasets", "days": "7", "states": ["done"]}
+    assert as_person(ada).post("/retention/", posted).status_code == 302
+    assert ran(ada)["datasets"].erased == 0
+    assert [*telling.lines_of(ran(ada)["datasets"], done=True)] == ["lab: datasets after 7 days: erased 0 datasets"]
+
+
 def test_killed_pass_is_continued_by_the_next(ada, lives, monkeypatch):
-    monkeypatch.setattr(passes, "STEPS_MAX", 1)
-    rule(ada, Kind.STEPS)
-    bury, made = passes._bury, []
+    monkeypatch.setattr(rule_pass, "STEPS_MAX", 1)
+    rule(ada, "steps")
+    bury, made = rule_pass.bury, []
 
     def killed(*given):
         if made:
@@ -416,30 +428,30 @@ def test_killed_pass_is_continued_by_the_next(ada, lives, monkeypatch):
         made.append(given)
         bury(*given)
 
-    monkeypatch.setattr(passes, "_bury", killed)
+    monkeypatch.setattr("awmweb.retention.kinds.episodes.bury", killed)
     with pytest.raises(KeyboardInterrupt):
         ran(ada)
     assert Episode.objects.exclude(steps_erased_at=None).count() == 1
     # the batch in which it was killed is as it was
     whole = Episode.objects.get(steps_erased_at=None)
     assert KEPT in str(list(whole.steps.values_list("body"))) or OLD in str(list(whole.steps.values_list("body")))
-    monkeypatch.setattr(passes, "_bury", bury)
-    assert ran(ada)[Kind.STEPS].erased == 1 and Tombstone.objects.count() == 2
+    monkeypatch.setattr("awmweb.retention.kinds.episodes.bury", bury)
+    assert ran(ada)["steps"].erased == 1 and Tombstone.objects.count() == 2
 
 
 def test_rule_is_set_by_admins_within_bounds(ada):
     for role in ("researcher", "expert"):
         with pytest.raises(Forbidden):
-            rule(person(ada.project, role, role), Kind.STEPS)
+            rule(person(ada.project, role, role), "steps")
     for days, states in ((0, ["finished"]), (40_000, ["finished"]), (3, ["running"])):
         with pytest.raises(Invalid):
-            rules.set_rule(ada, Kind.STEPS, days, states)
+            rules.set_rule(ada, "steps", days, states)
     with pytest.raises(Invalid):
         rules.set_rule(ada, "everything", 3, ["finished"])
-    rule(ada, Kind.STEPS, 30, ["finished"])
-    rule(ada, Kind.STEPS, 30, ["finished"])
+    rule(ada, "steps", 30, ["finished"])
+    rule(ada, "steps", 30, ["finished"])
     assert AuditEntry.objects.filter(verb="retention.changed").count() == 1
-    rules.set_rule(ada, Kind.STEPS, None, [])
+    rules.set_rule(ada, "steps", None, [])
     assert not RetentionRule.objects.exists() and AuditEntry.objects.filter(verb="retention.changed").count() == 2
     with pytest.raises(IntegrityError), transaction.atomic():
         RetentionRule.objects.create(project=ada.project, kind="steps", days=0, changed_by="ada")
@@ -501,8 +513,8 @@ def lost_and_emptied(ada):
     steps = [STEP.validate_python({"seq": 1, "kind": "note", "content": OLD})]
     recording.append_steps(ada, episode.pk, steps)
     Episode.every.filter(pk=episode.pk).update(state="failed", fault="worker", ended_at=timezone.now() - LONG_AGO)
-    rule(ada, Kind.STEPS)
-    assert ran(ada)[Kind.STEPS].erased == 1
+    rule(ada, "steps")
+    assert ran(ada)["steps"].erased == 1
     return episode
 
 

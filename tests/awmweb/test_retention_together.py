@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 from django.db import connection, transaction
 from django.utils import timezone
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awmclient.schema import EpisodeStart, Finish, StepBatch
-from awmweb.retention import passes, rules
+from awmweb.retention import passes, rule_pass, rules
 from episodes.models import Episode, Step
 from episodes.record import recording
 from people.access import system
@@ -48,7 +48,7 @@ def passing(project, failures):
 
 @pytest.mark.django_db(transaction=True)
 def test_two_passes_empty_each_step_once(monkeypatch):
-    monkeypatch.setattr(passes, "STEPS_MAX", 6)
+    monkeypatch.setattr(rule_pass, "STEPS_MAX", 6)
     project = members.ensure_project("lab", "Lab")
     ada = person(project, "ada", "admin")
     keys = [ended(ada, f"e{number}") for number in range(24)]
@@ -96,7 +96,7 @@ def test_hold_waits_for_an_erase_and_is_then_found():
 
 
 @pytest.mark.django_db
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12)
 @given(acts=st.lists(st.tuples(st.sampled_from(["hold", "release", "pass"]), st.integers(0, 3)), max_size=10))
 def test_held_episode_never_loses_a_byte(ada, acts):
     with transaction.atomic():

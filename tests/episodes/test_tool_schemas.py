@@ -119,7 +119,7 @@ def _schema(inner):
 SCHEMAS = st.recursive(st.booleans() | st.fixed_dictionaries({}, optional=PLAIN), _schema, max_leaves=5)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(VALUES, SCHEMAS)
 def test_the_checker_says_what_the_specifications_own_says(value, schema):
     assert (Checker().misfit(value, schema) == "") == Draft202012Validator(schema).is_valid(value)

@@ -13,7 +13,7 @@ from datetime import timedelta
 import pytest
 from django.db import transaction
 from django.utils import timezone
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -272,7 +272,7 @@ def test_any_interleaving_keeps_the_machine_true(ada, edo):
     class Here(Machine):
         actors = {"ada": ada, "edo": edo}
 
-    quick = {"max_examples": 25, "stateful_step_count": 30, "deadline": None}
+    quick = {"max_examples": 25, "stateful_step_count": 30}
     with recorded() as seen:
-        run_state_machine_as_test(Here, settings=settings(suppress_health_check=list(HealthCheck), **quick))
+        run_state_machine_as_test(Here, settings=settings(**quick))
     assert seen.allowed and seen.others == []

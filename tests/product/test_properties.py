@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import Phase, given, seed, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -28,10 +28,8 @@ FORBIDDEN = 3
 """A call that refuses so many first examples of a caller refuses the others, too, for the caller's scope alone."""
 FEW, MANY = 6, 14
 BOUNDED = settings(
-    deadline=None,
     database=None,
     phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
 )
 
 

@@ -26,8 +26,10 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         target: Path = options["file"].absolute()
         keep: int | None = options["keep"]
-        if keep is not None and (keep < 1 or not target.is_dir()):
-            raise CommandError("--keep needs a folder that exists, and at least 1 day.")
+        if keep is not None and keep < 1:
+            raise CommandError(f"--keep {keep}: keep at least 1 day.")
+        if keep is not None and not target.is_dir():
+            raise CommandError(f"--keep {keep}: {target} is not a folder that exists, so it holds no files of days.")
         try:
             if not target.is_dir():
                 self.save(target)

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.migrations.loader import MigrationLoader
 
-from awmweb.embedded import EmbeddedError, backup
+from awmweb.embedded import EmbeddedError, backup, upgrades
 from awmweb.embedded.client_programs import database
 from awmweb.embedded.paths import data_paths
 from awmweb.embedded.servers import database_of
@@ -35,7 +35,9 @@ class Command(BaseCommand):
             with database_of(settings.VAR, os.environ.get("DATABASE_URL", "").strip()) as url:
                 target = database(url, here)
                 manifest = backup.restore(options["file"], target, here, known, options["force"])
+                upgrades.restored(here, manifest.version)
                 self.migrate()
+                upgrades.restored(here, settings.VERSION)
         except EmbeddedError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
@@ -47,5 +49,12 @@ class Command(BaseCommand):
         """Migrate in a separate process: this one read its settings before the folder had a key or a password."""
         command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "migrate", "--no-input", "--verbosity", "0"]
         environment = os.environ | {"AWMWEB_VAR": str(settings.VAR)}
-        if subprocess.run(command, cwd=settings.BASE_DIR, env=environment, check=False).returncode:
-            raise CommandError("The data is restored, but migrating it to this version failed. See above.")
+        done = subprocess.run(
+            command, cwd=settings.BASE_DIR, env=environment, stderr=subprocess.PIPE, text=True, check=False
+        )
+        if done.returncode:
+            reason = (done.stderr.strip() or "no reason was given").rsplit("\n", 1)[-1]
+            raise CommandError(
+                f"The data is restored, but migrating it to this version failed: {reason}. "
+                "To see all of it, run `python manage.py migrate`."
+            )

@@ -7,7 +7,7 @@ import json
 
 import pytest
 from django.utils import timezone
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from starlette.responses import Response
@@ -105,7 +105,7 @@ def stored(steps):
     return [read(entry_of(step, timezone.now()).text) for step in steps]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(
     said=st.lists(replies(), min_size=1, max_size=5),
     came=st.lists(results, max_size=12),

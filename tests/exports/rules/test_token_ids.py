@@ -89,7 +89,7 @@ def test_masked_asks_and_what_could_not_be_read_carry_no_loss(root):
 ODD = "\ufdd0\ufdd1\ufdd2\ufdd3\ud800\x00漢🙂"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(said=st.text(st.characters(codec=None) | st.sampled_from(ODD), min_size=1, max_size=20))
 def test_odd_texts_are_learned_whole_and_move_no_mark(root, said):
     steps = [{**step, "content": said} if step["seq"] in (2, 10) else step for step in STEPS]

@@ -28,7 +28,7 @@ from reviews.errors import (
 from reviews.models import Review, ReviewSlot, Verdict
 from reviews.record import assigning, deciding
 from reviews.record.deciding import Wanted
-from reviews.statistics import reports, worth
+from reviews.statistics import filling, reports, worth
 from tests.browsing import as_person
 from tests.people_by_name import person, token
 from tests.reviews.conftest import ended
@@ -159,6 +159,15 @@ def test_fill_is_idempotent_and_leaves_unsettled_ones_out(ada, queue, episode):
     assert ReviewSlot.objects.count() == 2
     with pytest.raises(NotSettled):
         assigning.add_gold(ada, queue.pk, live.pk, "accept")
+
+
+def test_episode_that_never_ran_is_not_offered(ada, queue, episode):
+    Episode.objects.filter(pk=episode.pk).update(state="cancelled", last_seq=0, scenario="desk")
+    mine = Episode.objects.filter(pk=episode.pk)
+    assert filling.choices(ada, mine, 100).ready == 0 == assigning.fill(ada, queue.pk, mine)
+    assert not any(total for _, _, total, _ in filling.sources(ada, queue)["scenarios"])
+    mine.update(last_seq=3)
+    assert filling.choices(ada, mine, 100).ready == 1 == assigning.fill(ada, queue.pk, mine)
 
 
 def test_episode_without_its_verifier_yet_is_not_settled(ada, episode):

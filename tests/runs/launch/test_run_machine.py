@@ -9,7 +9,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -248,7 +248,7 @@ class Machine:
 def test_run_agrees_with_its_model_in_any_order(monkeypatch):
     monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: Machine.calls.append(pk))
     monkeypatch.setattr(parking.threads, "all", parking.threads.all)
-    quick = {"max_examples": EXAMPLES, "stateful_step_count": 25, "deadline": None, "phases": [Phase.generate]}
+    quick = {"max_examples": EXAMPLES, "stateful_step_count": 25, "phases": [Phase.generate]}
     with recorded() as seen:
-        run_state_machine_as_test(PlannedRun, settings=settings(suppress_health_check=list(HealthCheck), **quick))
+        run_state_machine_as_test(PlannedRun, settings=settings(**quick))
     assert seen.allowed and seen.others == []

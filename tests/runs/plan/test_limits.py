@@ -7,7 +7,7 @@ from collections import Counter, deque
 
 import pytest
 from django.db.models import Q
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from awmclient.chat import EndpointConfig
@@ -180,7 +180,7 @@ class Number:
     now = 0
 
 
-@settings(max_examples=EXAMPLES, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, phases=[Phase.generate])
 @given(acts=st.lists(st.sampled_from(ACTS), min_size=15, max_size=30))
 def test_any_order_ends_each_try_once_within_limits(calls, limited_models, acts):
     """Worker threads begin and lose episodes, runs come, are cancelled and go; no limit is passed, and every try ends

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.db import transaction
 from django.utils import timezone
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
@@ -180,7 +180,7 @@ class Machine:
 @pytest.mark.django_db(transaction=True)
 def test_durable_episode_agrees_with_its_model(monkeypatch):
     monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: Machine.woken.append(pk))
-    quick = {"max_examples": 10, "stateful_step_count": 20, "deadline": None, "phases": [Phase.generate]}
+    quick = {"max_examples": 10, "stateful_step_count": 20, "phases": [Phase.generate]}
     with recorded() as seen:
-        run_state_machine_as_test(Durable, settings=settings(suppress_health_check=list(HealthCheck), **quick))
+        run_state_machine_as_test(Durable, settings=settings(**quick))
     assert seen.allowed and seen.others == []
