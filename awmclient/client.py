@@ -21,6 +21,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 from urllib.parse import quote, urlencode
+from uuid import uuid4
 
 from awmclient.bodies import (
     AskFields,
@@ -123,11 +124,11 @@ class HttpEpisode:
         return found
 
     async def _read_wheel(self, acted: int) -> WheelView:
-        return WheelView.model_validate((await self._wire.send("GET", f"/episodes/{self.id}/wheel?acted={acted}")).body)
+        return WheelView.read((await self._wire.send("GET", f"/episodes/{self.id}/wheel?acted={acted}")).body)
 
     async def view(self) -> EpisodeView:
         """Return the episode's state at the dashboard."""
-        return EpisodeView.model_validate((await self._wire.send("GET", f"/episodes/{self.id}")).body)
+        return EpisodeView.read((await self._wire.send("GET", f"/episodes/{self.id}")).body)
 
     async def steps(self, since: int = 0) -> list[dict[str, Any]]:
         """Return the recorded steps with `seq` above `since`, as they were stored, in order: a loop that starts
@@ -209,7 +210,7 @@ class HttpEpisode:
         Raises `Refused` with code `not_waiting` if none of its asks is open. To continue, start the episode again with
         the same key and wait for the ask of its last step.
         """
-        return EpisodeView.model_validate((await self._wire.send("POST", f"/episodes/{self.id}/park", {})).body)
+        return EpisodeView.read((await self._wire.send("POST", f"/episodes/{self.id}/park", {})).body)
 
     def _park_at(self) -> float | None:
         return None if self._park_after_s is None else asyncio.get_running_loop().time() + self._park_after_s
@@ -313,15 +314,13 @@ def _advice(view: Mapping[str, Any]) -> Advice:
     found = view.get("advice")
     if view.get("status") == "cancelled" or not isinstance(found, Mapping):
         return Advice(text="", source="fallback", reason=str(reason or view.get("status") or "cancelled"))
-    # A newer dashboard can send fields that this version does not know.
-    known = {name: value for name, value in found.items() if name in Advice.model_fields and name != "local"}
-    return Advice.model_validate({"reason": reason, **known} if known.get("reason") is None else known)
+    return Advice.read({**found, "reason": found.get("reason") or reason, "local": False})
 
 
 async def _attach(wire: Wire, ask: str, name: str, data: bytes) -> AttachedFile:
     # the dashboard knows a file that comes twice, so the call can be repeated
     place = f"/asks/{quote(ask, safe='')}/attachments?{urlencode({'name': name})}"
-    return AttachedFile.model_validate((await wire.send("POST", place, data)).body)
+    return AttachedFile.read((await wire.send("POST", place, data)).body)
 
 
 class HttpDashboard:
@@ -330,8 +329,8 @@ class HttpDashboard:
         async with HttpDashboard(url, token) as dash:
             episode = await dash.start_episode("Cancel order 7")
 
-    Calls are repeated with growing pauses for `retry_s` seconds when the connection fails or the dashboard is busy;
-    all but a `start_run` without a key are safe to repeat, and that one goes again only if it never left.
+    Calls are repeated with growing pauses for `retry_s` seconds when the connection fails or the dashboard is busy.
+    Each has a key, or changes nothing twice.
 
     An episode that has waited `park_after_s` seconds for advice is parked, and `ask` raises `Parked`: the process can
     end. Start the rollout again with the same key to go on. None waits in this process until the deadline.
@@ -380,9 +379,11 @@ class HttpDashboard:
 
             run = await dash.start_run("nightly", key="nightly-7", policy={"model": "my-model"})
         """
+        # without it a repeat after a lost answer would start another run
+        key = key or uuid4().hex
         given = {"name": name, "key": key, "arm": arm, "policy": policy, "metadata": metadata, "expert": expert}
         body = {key: value for key, value in given.items() if value is not None}
-        return str((await self._wire.send("POST", "/runs", body, repeatable=key is not None)).body["id"])
+        return str((await self._wire.send("POST", "/runs", body)).body["id"])
 
     async def start_episode(self, task: str, **fields: Unpack[EpisodeFields]) -> HttpEpisode:
         """Open an episode. With a `key` of yours the call can be repeated after a crash: the same key and body give
@@ -408,7 +409,7 @@ class HttpDashboard:
             {"stop_reason": "done"}}])
         """
         reply = await self._wire.send("POST", "/episodes/whole", {"episodes": [dict(one) for one in episodes]})
-        found = [WholeResult.model_validate(one) for one in reply.body["results"]]
+        found = [WholeResult.read(one) for one in reply.body["results"]]
         return [
             one.model_dump(exclude={"error"}) if one.error is None else refusal(422, one.error.code, one.error.message)
             for one in found
@@ -431,7 +432,7 @@ class HttpDashboard:
         given = {"losses": losses, "components": components, "checkpoint": checkpoint}
         said = {name: value for name, value in given.items() if value is not None}
         body = {"training_step": training_step, **said}
-        return TrainingStepView.model_validate((await self._wire.send("POST", f"/runs/{run}/steps", body)).body)
+        return TrainingStepView.read((await self._wire.send("POST", f"/runs/{run}/steps", body)).body)
 
     async def next_tasks(
         self, count: int, *, run: str | None = None, seed: int = 0, snapshot: str | None = None
@@ -444,7 +445,7 @@ class HttpDashboard:
         """
         given = {"n": count, "run": run, "seed": seed, "snapshot": snapshot}
         query = urlencode({name: value for name, value in given.items() if value is not None})
-        return CurriculumNext.model_validate((await self._wire.send("GET", f"/curriculum/next?{query}")).body)
+        return CurriculumNext.read((await self._wire.send("GET", f"/curriculum/next?{query}")).body)
 
     async def interrupts(self, run: str, paused: RunInterrupts) -> InterruptsView:
         """Ask what an agent's run waits for, or read what was decided. The same call again opens nothing twice.
@@ -454,7 +455,7 @@ class HttpDashboard:
         """
         body = paused.model_dump(mode="json", by_alias=True, exclude_none=True)
         reply = await self._wire.send("POST", f"/runs/{quote(run, safe='')}/interrupts", body)
-        return InterruptsView.model_validate(reply.body)
+        return InterruptsView.read(reply.body)
 
     async def view_ask(self, ask: str, wait_s: int = 0) -> AskView:
         """Return an ask; with `wait_s`, at most 25, wait so long for its end.
@@ -462,7 +463,7 @@ class HttpDashboard:
         view = await dash.view_ask(ask, wait_s=25)
         """
         path = f"/asks/{quote(ask, safe='')}?wait={min(wait_s, POLL_S)}"
-        return AskView.model_validate((await self._wire.send("GET", path, read_s=wait_s + 10)).body)
+        return AskView.read((await self._wire.send("GET", path, read_s=wait_s + 10)).body)
 
     async def attach(self, ask: str, name: str, data: bytes) -> AttachedFile:
         """Attach a file to an open ask; with an expert's token, to the answer of an ask that it has claimed.
@@ -479,7 +480,7 @@ class HttpDashboard:
         files = await dash.attachments(ask)
         """
         found = (await self._wire.send("GET", f"/asks/{quote(ask, safe='')}/attachments")).body
-        return AttachedFiles.model_validate(found).files
+        return AttachedFiles.read(found).files
 
     async def download(self, attachment: str) -> bytes:
         """Return the bytes of a file by its ID, such as one of `advice.files`.

@@ -129,7 +129,7 @@ def _observation(advice: Any) -> Any:
     """Return what the agent sees of an advice, stored or already seen; an ask that closed without one was cancelled."""
     if not isinstance(advice, Mapping):
         return {"status": "no_advice", "reason": "cancelled"}
-    return Advice.model_validate(advice).observation() if "source" in advice else advice
+    return Advice.read(advice).observation() if "source" in advice else advice
 
 
 def as_text(value: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -32,9 +32,14 @@ COPIED = "is_copied_context"
 
 
 class Shape(BaseModel):
-    """Base of every shape: unknown fields are refused, so that typing errors are reported immediately."""
+    """Base of every shape: unknown fields of a body are refused, so that typing errors are reported immediately."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+    @classmethod
+    def read(cls, answer: Any) -> Self:
+        """Return an answer of the dashboard. Fields that a newer one added are left out, at every level."""
+        return cls.model_validate(answer, extra="ignore")
 
 
 CAME = {"tool_call": "result", "action": "observation"}

@@ -33,8 +33,6 @@ AGAIN = (408, 429, 503)
 FULL, FULL_S = "no_space", 3600.0
 """The code of a dashboard whose disk is full, and for how long space is waited for: a person has to make it."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-# Raised before a byte was sent: even a call that must not repeat can go again.
-_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 @dataclass(frozen=True)
@@ -146,19 +144,15 @@ class Wire:
         wants_bytes: bool = False,
         retry_s: float | None = None,
         read_s: float = READ_S,
-        repeatable: bool = True,
     ) -> Reply:
         """Send until there is a response, for at most `retry_s`; for an hour to a dashboard whose disk is full, if the
-        caller leaves the time to us.
-
-        A call that is not `repeatable` is retried only if it was never sent.
-        """
+        caller leaves the time to us. Each call can be repeated: it has a key, or changes nothing twice."""
         content = body if body is None or isinstance(body, bytes) else encode(body)
         kind = "application/octet-stream" if isinstance(body, bytes) else "application/json"
         give_up, waits_for_space = _now() + (self.retry_s if retry_s is None else retry_s), retry_s is None
         pause = FIRST_PAUSE_S
         while True:
-            result = await self._once(method, path, content, kind, read_s, repeatable, wants_bytes)
+            result = await self._once(method, path, content, kind, read_s, wants_bytes)
             if isinstance(result, Reply):
                 return result
             if result.is_full and waits_for_space:
@@ -179,7 +173,6 @@ class Wire:
         content: bytes | None,
         kind: str,
         read_s: float,
-        repeatable: bool,
         wants_bytes: bool,
     ) -> Reply | _Failure:
         """Try once."""
@@ -190,13 +183,10 @@ class Wire:
                 method, self.root + path, content=content, headers=headers, timeout=timeout
             )
         except httpx.TransportError as error:
-            if repeatable or isinstance(error, _NEVER_SENT):
-                return _Failure(_cause(error))
-            raise Unreachable(f"{method} {path}: {_cause(error)}") from None
+            return _Failure(_cause(error))
         except httpx.HTTPError as error:  # an unreadable response, such as invalid compression
             raise Refused(f"{method} {path}: {_cause(error)}", "unreadable", 502) from None
-        # A 500 can follow the effect of the call, so only repeatable ones go again.
-        if answer.status_code in AGAIN or (answer.status_code >= 500 and repeatable):
+        if answer.status_code in AGAIN or answer.status_code >= 500:
             code, message = _refusal(_json(answer))
             is_full = code == FULL
             why = message if is_full else f"the dashboard answered {answer.status_code}"

@@ -522,6 +522,7 @@ CELERY_BEAT_SCHEDULE = {
     "notify": {"task": "notices.tasks.send", "schedule": 5.0, "options": {"expires": 5}},
     "redraw_slack": {"task": "notices.tasks.redraw_missed", "schedule": 30.0, "options": {"expires": 30}},
     "forget_notices": {"task": "notices.tasks.forget", "schedule": 3600.0, "options": {"expires": 600}},
+    "forget_answers": {"task": "awmweb.tasks.forget_answers", "schedule": 3600.0, "options": {"expires": 600}},
     "wake_exports": {"task": "exports.tasks.wake", "schedule": 15.0, "options": {"expires": 15}},
     "index": {"task": "episodes.tasks.index", "schedule": 2.0, "options": {"expires": 2}},
     "wake_imports": {"task": "imports.tasks.wake", "schedule": 15.0, "options": {"expires": 15}},

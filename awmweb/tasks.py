@@ -1,5 +1,5 @@
 """Celery: load the recorded demo after the start, in a child process, and again if that was killed; each night run the
-retention rules."""
+retention rules; each hour forget answers to calls with a key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from awmweb.demo import due
 from awmweb.partitions import keeping
 from awmweb.retention import passes, telling
 from people.errors import AWAY
-from people.record import jobs
+from people.record import jobs, keyed_writes
 
 log = logging.getLogger(__name__)
 AGAIN_S, AGAIN_MAX = 10, 5
@@ -41,6 +41,12 @@ def make_partitions() -> None:
     """Make the partitions of the months to come, where steps are partitioned."""
     for month in keeping.ensure(timezone.now()):
         log.info("made the partition of %s", month)
+
+
+@shared_task
+def forget_answers() -> None:
+    """Delete the answers of calls with a key after their time."""
+    keyed_writes.forget_old()
 
 
 @worker_ready.connect

@@ -5,13 +5,6 @@ from __future__ import annotations
 from people.errors import AppError
 
 
-class KeyConflict(AppError):
-    """This key was already used with a different request body."""
-
-    code = "key_conflict"
-    status = 409
-
-
 class StepConflict(AppError):
     """This step number already exists with different content."""
 

@@ -41,6 +41,11 @@ GATHER_S = 0.01
 """Half the time between two frames of a socket (`hub.py`): hints after a message are gathered for the next one."""
 # letters of a strip in one frame, so that frames do not grow with the episode
 STRIP_SENT = 200
+BEAT_S = 5
+"""How often a page that asks for it (`beat=1`) hears that its socket is alive."""
+SILENT_S, DEAF_S = 6, 12
+"""After how long without a frame a page replaces its socket: if a request failed, too, and in any case. Two beats, and
+some time on the way."""
 Frame = dict[str, Any]
 
 

@@ -18,6 +18,7 @@
     postgres/     the database's backend: cursors, checked connections
     record/       all writes: audit, members, projects, factors, holds, jobs
     known_tokens  tokens remembered for a moment
+    keyed_calls   a key makes a repeated call safe
     http          the JSON API's door: actor, body, errors
     pages/        sign-in, members, API tokens, projects, audit
     watching      asks the sign-in provider, by Celery

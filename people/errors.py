@@ -63,6 +63,13 @@ class WrongScope(AppError):
     status = 403
 
 
+class KeyConflict(AppError):
+    """This key was already used with a different request body."""
+
+    code = "key_conflict"
+    status = 409
+
+
 class Unauthenticated(AppError):
     """Send a valid token in the Authorization header, or sign in."""
 

@@ -29,6 +29,7 @@ from ninja.renderers import BaseRenderer
 from ninja.security import APIKeyCookie, HttpBearer
 
 from awmclient.schema import MAX_BATCH_BYTES, MAX_STEP_BYTES, ErrorEnvelope
+from people import keyed_calls
 from people.access import Actor, bearer, chosen_membership, person
 from people.errors import (
     AWAY,
@@ -53,6 +54,12 @@ REFUSALS = dict.fromkeys((400, 401, 403, 404, 408, 409, 413, 422, 429, 503), Err
 """Error responses that every call can return."""
 AGAIN = (429, 503)
 SLOW = 408
+CSRF, HTTP = "csrf", "http"
+OF_FRAMEWORK = {
+    CSRF: (403, "The session's CSRF token is missing or wrong."),
+    HTTP: (405, "The framework refused the request, such as a method that the address does not take."),
+}
+"""Codes of refusals by the framework, with a usual status and what they mean."""
 IS_HEAD = "people.is_head"
 """In a request's META if it asks for a page's headers only. Its method is GET."""
 RETRY_AFTER_S = "1"
@@ -75,6 +82,13 @@ class Api(NinjaAPI):
             return super().get_openapi_schema(path_prefix=path_prefix, path_params=path_params)
         if self._schema is None:
             self._schema = super().get_openapi_schema()
+            calls = [
+                one
+                for _, router in self._routers
+                for view in router.path_operations.values()
+                for one in view.operations
+            ]
+            keyed_calls.document_keys(self._schema, {self.get_openapi_operation_id(one): one for one in calls})
         return self._schema
 
 
@@ -84,7 +98,9 @@ class StrictParser(Parser):
     def parse_body(self, request: HttpRequest) -> Any:
         # One step of these can be 8 MB, such as a tool's result; all other bodies are small.
         large = request.path.endswith(("/steps", "/episodes/whole"))
-        return read_object(request.body, MAX_STEP_BYTES if large else MAX_BATCH_BYTES)
+        fields = read_object(request.body, MAX_STEP_BYTES if large else MAX_BATCH_BYTES)
+        keyed_calls.take_key(request, fields)
+        return fields
 
 
 class AsciiJson(BaseRenderer):
@@ -231,6 +247,8 @@ def _where(error: dict[str, Any]) -> str:
 def build_api(**options: Any) -> Api:
     """Return the one API object; apps add their routers to it in `awmweb/urls.py`."""
     api = Api(auth=DOOR, parser=StrictParser(), renderer=AsciiJson(), docs_url=None, **options)
+    api.add_decorator(keyed_calls.marked, mode="view")
+    api.add_decorator(keyed_calls.keyed)
 
     @api.exception_handler(AppError)
     def refused(request: HttpRequest, error: AppError) -> HttpResponse:
@@ -252,7 +270,7 @@ def build_api(**options: Any) -> Api:
     def framework(request: HttpRequest, error: HttpError) -> HttpResponse:
         if isinstance(error.__cause__, AppError):  # the parser's own refusal, which the framework wraps
             return refusal(error.__cause__)
-        refused = AppError(str(error), code="csrf" if error.status_code == 403 else "http")
+        refused = AppError(str(error), code=CSRF if error.status_code == 403 else HTTP)
         refused.status = error.status_code
         return refusal(refused)
 
@@ -274,9 +292,3 @@ def refuse_unknown(request: HttpRequest, *known: str) -> None:
     if unknown := sorted(set(request.GET) - set(known)):
         use = f"Use one of {', '.join(known)}." if known else "This list has none."
         raise Invalid(f"Unknown filter: {unknown[0]}. {use}")
-
-
-def refuse_body(request: HttpRequest) -> None:
-    """Raise `Invalid` for a field in the body of a call that takes none: one that is ignored would seem to count."""
-    if request.body and (unknown := sorted(read_object(request.body, MAX_BATCH_BYTES))):
-        raise Invalid(f"{unknown[0]}: Extra inputs are not permitted")

@@ -429,8 +429,27 @@ class Hold(models.Model):
         return {"project": "the project", "episode": f"episode {self.subject}"}.get(self.place, f"view {self.name}")
 
 
+class KeyedWrite(models.Model):
+    """A call of the API that its sender made under a key, and what it answered. An empty answer was erased."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="keyed_writes")
+    sender = models.CharField(max_length=160)
+    key_digest = models.CharField(max_length=64)
+    call = models.CharField(max_length=64)
+    """A digest of its path and body."""
+    status = models.PositiveSmallIntegerField(default=0)
+    answer = models.TextField(default="")
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "sender", "key_digest"], name="one_call_under_a_key")]
+
+    def __str__(self) -> str:
+        return f"a call of {self.sender}"
+
+
 def digest_of(key: str) -> str:
-    """Return what a tombstone keeps of an episode's key, which is a text of its loop."""
+    """Return what a tombstone or a keyed write keeps of a key, which is a text of its sender."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 

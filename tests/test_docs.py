@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TypeGuard
 
@@ -22,6 +23,7 @@ from experts.rules.routing import LEASE_S as ASK_LEASE_S
 from exports.assembly import datasets
 from exports.formats import FORMATS
 from reviews.models import LEASE_S
+from tests.parsed import nodes
 from tests.test_layers import Tree
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -251,6 +253,25 @@ def test_every_decision_is_in_the_index_once() -> None:
     assert [name for number, name in lines if int(number) != int(name[:4])] == []
 
 
+STATE = re.compile(r"\*(?:In force|(In force, changed|Superseded) by \[(\d+)\]\((\d{4})-[\w.-]+\.md\))\.\*")
+
+
+def test_every_decision_has_its_state() -> None:
+    """A later decision that supersedes or changes one names it, and the index says which are not in force."""
+    index = (DECISIONS / "README.md").read_text(encoding="utf-8")
+    for path in sorted(DECISIONS.glob("[0-9]*.md")):
+        state = STATE.fullmatch(path.read_text(encoding="utf-8").split("\n")[2])
+        assert state is not None, f"{path.name}: its second line is no state"
+        (line,) = (line for line in index.splitlines() if f"]({path.name})" in line)
+        assert ("Superseded by" in line) == (state[1] == "Superseded"), path.name
+        if state[1]:
+            (later,) = DECISIONS.glob(f"{state[3]}-*.md")
+            assert int(state[2]) == int(state[3]) > int(path.name[:4]), path.name
+            assert f"({path.name})" in later.read_text(encoding="utf-8"), (path.name, later.name)
+        if state[1] == "Superseded":
+            assert line.endswith(f" Superseded by {state[2]}."), path.name
+
+
 def promises() -> list[tuple[str, str, str]]:
     """The rows of the table of promises: what is promised, what enforces it, which tests prove it."""
     text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
@@ -264,6 +285,38 @@ def test_promise_names_code_and_tests_that_exist(promise: str, enforced: str, pr
     assert promise and files and all((ROOT / file).is_file() for file in files), files
     for file, test in re.findall(r"`([\w/.]+\.py)::(test_\w+)`", proofs):
         assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{test}"
+
+
+@cache
+def names_of(path: Path) -> set[str]:
+    """The names that a module defines, in classes too."""
+    found = set()
+    for node in nodes(path.read_text(encoding="utf-8")):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
+
+
+def test_names_on_the_page_of_security_exist() -> None:
+    """In the table after their file, in sentences behind the last part of their module, or alone."""
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    named = [
+        ([ROOT / file], name.rpartition(".")[2])
+        for file, after in re.findall(r"`([\w/]+\.py)`: ((?:`[^`]+`(?:, | and )?)+)", text)
+        for name in re.findall(r"`([^`]+)`", after)
+    ]
+    modules = sources(*APPS, "awmenv", "awmclient")
+    for dotted in set(re.findall(r"`([a-z_]+(?:\.\w+)+)`", text)):
+        *path, name = dotted.split(".")
+        homes = [one for one in modules if one.with_suffix("").parts[-len(path) :] == tuple(path)]
+        if homes and name not in ("py", "lock"):
+            named.append((homes, name))
+    alone = set(re.findall(r"`([a-z0-9]+(?:_[a-z0-9]+)+)`", text))
+    named += [(modules, name) for name in sorted(alone)]
+    assert len(named) > 20
+    assert [name for homes, name in named if not any(name in names_of(home) for home in homes)] == []
 
 
 def test_table_of_promises_has_a_proof_in_every_row() -> None:

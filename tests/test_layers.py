@@ -25,7 +25,7 @@ APPS = ("people", "notices", "episodes", "reviews", "experts", "runs", "curricul
 PACKAGES = (*APPS, "awmweb", "awmenv", "awmclient")
 
 MAY_IMPORT = {
-    "people": {"awmclient.schema"},
+    "people": {"awmclient.fields", "awmclient.schema"},
     "notices": {"people", "episodes.events"},
     "episodes": {
         *("people", "awmclient.fields", "awmclient.schema", "awmclient.faults"),
@@ -106,7 +106,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
             "sealing",
         },
         {"record"},
-        {"http", "watching", "known_tokens", *DOORS},
+        {"http", "keyed_calls", "watching", "known_tokens", *DOORS},
     ),
     "notices": (
         {*GROUND, "events", "subjects"},

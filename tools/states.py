@@ -33,14 +33,20 @@ MACHINES: dict[Any, tuple[Move, ...]] = {
 }
 
 
+def put(page: str, mark: str, table: str) -> str:
+    """Return a page with a table between its markers."""
+    begin, end = f"<!-- {mark} -->\n", "\n<!-- end -->"
+    pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+    page, places = pattern.subn(lambda _: begin + table + end, page)
+    if places != 1:
+        raise SystemExit(f"The page has no place for {mark}.")
+    return page
+
+
 def written(page: str) -> str:
     """Return the page with each table between its markers."""
     for model, moves in MACHINES.items():
-        begin, end = f"<!-- states of {model.__name__} -->\n", "\n<!-- end -->"
-        pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-        page, found = pattern.subn(lambda _, moves=moves, begin=begin, end=end: begin + table(moves) + end, page)  # type: ignore[misc]
-        if found != 1:
-            raise SystemExit(f"{PAGE.name} has no place for the states of {model.__name__}.")
+        page = put(page, f"states of {model.__name__}", table(moves))
     return page
 
 

@@ -30,6 +30,7 @@ from people.errors import Invalid, OnHold
 from people.models import AuditEntry, Tombstone, digest_of
 from people.record import holding
 from people.record.audit import record
+from people.record.keyed_writes import erase_answers
 from people.text.in_words import count
 from runs.models import Briefing, PlannedTry
 
@@ -87,6 +88,7 @@ def erase_rows(actor: Actor, family: Set[str]) -> Counter[str]:
     databases = forget_worlds(family)
     faults = ModelCall.objects.filter(ask__episode__in=family).exclude(fault="").update(fault="")
     deleted = erase(Episode, family)
+    erase_answers(actor.project)
     counts = Counter({label: len(keys) for label, keys in deleted.items() if keys})
     counts["experts.ModelCall: words of faults"] = faults
     counts["databases of interrupted worlds"] = databases

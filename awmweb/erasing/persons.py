@@ -43,6 +43,7 @@ from people.errors import NotFound
 from people.models import AuditEntry, Hold, Membership, Project, Tombstone
 from people.record import holding
 from people.record.audit import record
+from people.record.keyed_writes import erase_answers
 from people.text.in_words import count
 from reviews.models import COMMENT, Annotation, Correction, SchemaKind
 from runs.models import Campaign, PersonTurn
@@ -98,6 +99,7 @@ def _erase_in(actor: Actor, user: User, keys: Sequence[str], names: AccountNames
     acted = _acted(project, keys, names)
     stays = _named(acted) + _set_up(project, names)
     signatures.erase(project, user, names, counts)
+    erase_answers(project)
     if +counts or stays or Membership.objects.filter(project=project, user=user).exists():
         _hints(project, counts)
     if not +counts and not stays:

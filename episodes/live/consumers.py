@@ -57,8 +57,6 @@ SOCKET_WAIT_S = 10.0
 """How long a socket waits for stored steps while others of its sender read, before it has to try again."""
 RIGHT_S = 2.0
 """How often the rights of open sockets are looked at again: who was removed hears nothing after this."""
-BEAT_S = 5.0
-"""How often a page that asks for it (`beat=1`) hears that its socket is alive (`DEAF_MS` in static/shell/stream.js)."""
 BEAT = Payload('{"type":"beat"}')
 CLOSING_S = 10.0
 LOOKED_AT = ("project", "origin", "scenario", "task_idx", "task")
@@ -284,7 +282,7 @@ class Guard:
     async def _beat(self) -> None:
         """Tell the sockets that asked for it that they are alive, also while the database is unavailable."""
         while self._rights:
-            await asyncio.sleep(BEAT_S)
+            await asyncio.sleep(events.BEAT_S)
             for consumer in list(self._rights):
                 if consumer.listener is not None and consumer.asked("beat") == "1":
                     consumer.listener.put(BEAT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
+from awmclient.schema import NOT_COUNTED
 from awmenv.health import Health
 from awmenv.offers import OF_ENVIRONMENT
 from episodes.models.episodes import Episode, Run
@@ -23,9 +24,9 @@ def found_here(outcome: str = "", episode: str = "episode__") -> Q:
 
 class OutcomeQuerySet(models.QuerySet["VerifierOutcome"]):
     def verdicts(self) -> OutcomeQuerySet:
-        """Return the outcomes that count in rates: without those of a failed verifier or judge, of assisted
-        episodes, and of those that continue another one's prompt."""
-        return self.unaided().found_here().exclude(reward_type="judge_error")
+        """Return the outcomes that count in rates: without those that a server, verifier, judge or filter ended
+        (`NOT_COUNTED`), of assisted episodes, and of those that continue another one's prompt."""
+        return self.unaided().found_here().exclude(reward_type__in=NOT_COUNTED)
 
     def found_here(self) -> OutcomeQuerySet:
         """Return those that awmweb's own worker got; see the function of this name."""

@@ -20,7 +20,7 @@ class AppendOnly(models.Model):
         abstract = True
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        # an `update()` does not come through here: `ask_steps.py` uses one for its two exceptions
+        # an `update()` does not come through here; docs/architecture.md lists the modules that use one
         if not self._state.adding:
             raise TypeError(f"a {type(self).__name__.lower()} is only ever added")
         super().save(*args, **kwargs)

@@ -33,7 +33,7 @@ from awmenv.attesting import NotAttested
 from awmenv.health import Health
 from awmenv.models import BuildReport
 from episodes import events
-from episodes.errors import EpisodeEnded, KeyConflict, NotWaiting
+from episodes.errors import EpisodeEnded, NotWaiting
 from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run, VerifierOutcome, VerifierVersion
 from episodes.record import continuing
 from episodes.record.appending import (
@@ -51,7 +51,7 @@ from episodes.stored.settled import NOT_ATTESTED
 from episodes.visible import trajectory
 from people import measures
 from people.access import Actor, holds, is_id, may_launch, may_record, may_start_runs, records, scoped, visible_or_404
-from people.errors import Invalid, NotFound, WrongScope
+from people.errors import Invalid, KeyConflict, NotFound, WrongScope
 from people.models import Project
 from people.record.audit import record
 from people.rows import ModelRows

@@ -181,7 +181,7 @@ def read_all(texts: Sequence[str]) -> list[dict[str, Any]]:
 def refuse_gaps(last_seq: int, entries: Sequence[StepEntry]) -> None:
     """Refuse numbers that do not go on, one by one, from what is stored or from within it."""
     # a batch can begin with steps that are stored already
-    expected = min(entries[0].seq, last_seq + 1)
+    expected = min(entries[0].seq, last_seq + 1) if entries else 0
     for entry in entries:
         if entry.seq != expected:
             raise SeqGap(f"Expected step {expected}, got {entry.seq}. Steps are numbered without gaps.")

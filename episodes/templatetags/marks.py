@@ -15,9 +15,11 @@ from django.utils.safestring import SafeString
 
 from awmenv.health import Health
 from awmenv.models import BuildReport
+from episodes.events import DEAF_S, SILENT_S
 from episodes.models import Episode
 from episodes.show.html_cache import context_of, picture_of
 from episodes.show.step_cards import initials, number
+from episodes.show.wall import STALLED_S
 from episodes.show.windows import ShownStep
 from episodes.stored import strip as line
 from people.text.in_words import COUNTDOWN_LEVELS, ago, bytes_in_words, clock, count, countdown_level, duration, percent
@@ -289,6 +291,13 @@ def picture_book() -> SafeString:
 def countdown_levels() -> SafeString:
     """Return the levels of countdowns as attributes of the page's body."""
     return format_html_join(" ", 'data-{}="{}"', COUNTDOWN_LEVELS.items())
+
+
+@register.simple_tag
+def page_times() -> SafeString:
+    """Return times that scripts share with the server, in seconds, as attributes of the page's body."""
+    times = {"silent": SILENT_S, "deaf": DEAF_S, "stalled": STALLED_S}
+    return format_html_join(" ", 'data-{}="{}"', times.items())
 
 
 @register.simple_tag

@@ -19,6 +19,7 @@ from django.db.models.lookups import IsNull
 from django.utils import timezone
 from django.utils.http import urlencode
 
+from awmclient.schema import NOT_COUNTED
 from episodes.models import Episode, Origin, Run, Step, found_here
 from episodes.stored import run_names
 from episodes.visible import visibility
@@ -237,8 +238,8 @@ def _asked(row: AskRecord, did: str, is_hidden: bool) -> Asked:
         taken=row.taken is not None,
         read=not row.unread,
         followed=did,
-        # a judge's error says nothing of the episode
-        complete=row.verdict == "complete" if row.verdict not in (None, "judge_error") and not is_hidden else None,
+        # an error of the server, the verifier or its judge says nothing of the episode
+        complete=row.verdict == "complete" if row.verdict not in (None, *NOT_COUNTED) and not is_hidden else None,
         late_by=_keys(row.late),
         passed_by=_keys(row.passed),
     )

@@ -8,6 +8,7 @@
     holding      legal holds
     saved_views  saved views of a list
     jobs         a job that one worker claims
+    keyed_writes calls with a key, and their answers
     leasing      claim, renew and release a slot
 
 Each write that people can see is in the audit trail.

@@ -37,6 +37,9 @@ from reviews.statistics import worth
 NOTE_MAX = 20_000
 
 
+SAID = ("decision", "failure_type", "rubric", "confidence", "note")
+
+
 @dataclass(frozen=True)
 class Wanted:
     """A verdict as it was sent. `model` names the model whose judgment a program submits."""
@@ -65,8 +68,9 @@ def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Ve
         )
         _refuse_misfit(review, wanted)
         mine = Verdict.objects.filter(review=review, author_key=actor.key)
-        # a verdict that counts comes before a late one with the same nonce
-        repeated = mine.filter(nonce=wanted.nonce).order_by("is_late").first() if wanted.nonce else None
+        # a verdict that counts comes before a late one with the same nonce; a late one is stored once also without one
+        late = {"is_late": True, **{name: getattr(wanted, name) for name in SAID}}
+        repeated = mine.filter(**({"nonce": wanted.nonce} if wanted.nonce else late)).order_by("is_late").first()
         if repeated is not None and not repeated.is_late:
             return repeated
         if mine.filter(is_late=False).exists():
@@ -104,8 +108,7 @@ def change(actor: Actor, review_id: str, wanted: Wanted) -> Verdict:
     # closing it opened the outcomes to everyone
     if review.queue.closed_at is not None:
         raise ReviewClosed("This queue is closed.")
-    names = ("decision", "failure_type", "rubric", "confidence", "note")
-    if all(getattr(mine, name) == getattr(wanted, name) for name in names):
+    if all(getattr(mine, name) == getattr(wanted, name) for name in SAID):
         return mine
     # no slot: a change needs no lease and has no duration
     changed = _stored(actor, review, None, wanted, mine)

@@ -14,7 +14,7 @@ from awmclient.fields import Object
 from episodes.api import CURSOR, LIMIT
 from episodes.find.selection import newest
 from people.access import Actor
-from people.http import REFUSALS, actor_of, refuse_body, refuse_unknown
+from people.http import REFUSALS, actor_of, refuse_unknown
 from runs.models import Campaign, CampaignPoint
 from runs.play import campaigning
 from runs.show import campaigns
@@ -211,6 +211,5 @@ def _place(one: CampaignPoint) -> CampaignPlace:
 @router.post("/campaigns/{campaign_id}/cancel", response={200: CampaignDetail, **REFUSALS})
 def cancel_campaign(request: HttpRequest, campaign_id: str) -> CampaignDetail:
     """Cancel a campaign: no further fork is made, and its live branches end. Not for agent tokens."""
-    refuse_body(request)
     actor = actor_of(request)
     return _campaign(actor, campaigning.cancel(actor, campaign_id))

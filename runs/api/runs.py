@@ -16,7 +16,7 @@ from episodes.find import lists
 from episodes.models import Run
 from episodes.record import recording
 from people.access import Actor, may_launch, may_read, may_see_asking, visible_or_404
-from people.http import REFUSALS, actor_of, refuse_body, refuse_unknown
+from people.http import REFUSALS, actor_of, refuse_unknown
 from runs.api.verifiers import ErratumView, erratum_view
 from runs.errors import BadPlan
 from runs.launch import estimating, planning, preflight, selecting
@@ -276,27 +276,23 @@ def _cost(one: Cost) -> CostView:
 
 @router.post("/runs/{run_id}/pause", response={200: schema.RunView, **REFUSALS})
 def pause(request: HttpRequest, run_id: str) -> schema.RunView:
-    refuse_body(request)
     return _view(planning.pause(actor_of(request), run_id))
 
 
 @router.post("/runs/{run_id}/resume", response={200: schema.RunView, **REFUSALS})
 def resume(request: HttpRequest, run_id: str) -> schema.RunView:
     """Start a planned run or resume a paused one."""
-    refuse_body(request)
     return _view(planning.resume(actor_of(request), run_id))
 
 
 @router.post("/runs/{run_id}/cancel", response={200: schema.RunView, **REFUSALS})
 def cancel(request: HttpRequest, run_id: str) -> schema.RunView:
-    refuse_body(request)
     return _view(planning.cancel(actor_of(request), run_id))
 
 
 @router.post("/runs/{run_id}/retry", response={200: Retried, **REFUSALS})
 def retry(request: HttpRequest, run_id: str) -> Retried:
     """Queue another episode for each one that infrastructure ended without an outcome."""
-    refuse_body(request)
     return Retried(retried=planning.retry(actor_of(request), run_id))
 
 

@@ -15,11 +15,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from awmclient.schema import RunStart
-from episodes.errors import KeyConflict
 from episodes.models import Episode, EpisodeState, ExpertMode, Run
 from episodes.record import queueing, recording
 from people.access import Actor, may_launch, visible_or_404
-from people.errors import Invalid
+from people.errors import Invalid, KeyConflict
 from people.record.audit import record
 from runs.errors import BadPlan, NoExpertModel, WrongState
 from runs.launch import briefings, cells, foreign_tasks, launching, selecting

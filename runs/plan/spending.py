@@ -219,8 +219,9 @@ def _tokens_by_model(calls: QuerySet[ModelCall]) -> dict[str, Tokens]:
 
 
 def human_s(episodes: QuerySet[Episode]) -> float:
-    """Return the seconds that people spent on asks of these episodes, from claim to answer; programs count 0."""
-    answers = Advice.objects.filter(ask__episode__in=episodes, source="human")
+    """Return the seconds that people spent on asks of these episodes, from claim to answer; programs count 0. An edited
+    answer has the time of its first version, once."""
+    answers = Advice.objects.filter(ask__episode__in=episodes, source="human", amended_by=None)
     took = answers.exclude(by_program()).aggregate(s=Sum("took_s", default=0.0))["s"]
     return float(took)
 

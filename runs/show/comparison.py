@@ -283,7 +283,7 @@ def _changed(versions: Iterable[tuple[str, str]]) -> set[str]:
 def _asks_of(plan: Plan) -> dict[str, float]:
     """Return the episodes of a plan that asked, with the seconds that people took to answer, from claim to answer.
     Answers of programs count 0."""
-    by_people = Q(advice__source="human") & ~by_program("advice__")
+    by_people = Q(advice__source="human", advice__amended_by=None) & ~by_program("advice__")
     asks = Ask.objects.filter(episode__planned__plan=plan).values("episode_id")
     return dict(
         asks.annotate(took=Coalesce(Sum("advice__took_s", filter=by_people), 0.0)).values_list("episode_id", "took")

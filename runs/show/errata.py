@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from awmclient.schema import NOT_COUNTED
 from episodes.models import Episode, Erratum, Rejudging, Run
 from episodes.stored import outcomes, repairs
 from episodes.visible import visibility
@@ -75,7 +74,7 @@ def _rates(run: Run, column: str) -> dict[str, list[int]]:
     """Return (complete, counted) of a run's verified episodes by the values of a column; those without one are left
     out, but for the arm."""
     found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    rows = outcomes.verdicts_of(run.project).filter(episode__run=run).exclude(reward_type__in=NOT_COUNTED)
+    rows = outcomes.verdicts_of(run.project).filter(episode__run=run)
     for value, reward_type in rows.values_list(f"episode__{column}", "reward_type"):
         if value is not None:
             found[str(value)][0] += reward_type == COMPLETE

@@ -14,7 +14,6 @@ import { actionsIn, pictures, strip } from "../steps/strip.js";
 import { counted, grouped } from "../shell/numbers.js";
 import { visible } from "../shell/visible-text.js";
 
-const STALLED_MS = 30_000;
 const SLICE_MS = 5;
 const ROOM = 22;
 const SLOW_MS = 30_000;
@@ -28,9 +27,10 @@ const LIVE = { waiting: "person", parked: "person", running: "running", queued: 
  * @param {string} state
  * @param {number} lastAt
  * @param {number} now
+ * @param {{stalled?: string}} [times]
  */
-export function needOf(state, lastAt, now) {
-  if (state === "running" && now - lastAt > STALLED_MS) return "stalled";
+export function needOf(state, lastAt, now, { stalled } = document.body.dataset) {
+  if (state === "running" && now - lastAt > 1000 * Number(stalled)) return "stalled";
   return LIVE[state] || "over";
 }
 

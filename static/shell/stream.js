@@ -1,13 +1,12 @@
 // A socket: frames in, reconnecting with back-off, and catching up from the last number. Owns no element of the page.
 //
 // A frame is a hint; lost frames are fetched again by number. A lost socket reconnects after 0.5 s, doubled up to 10 s, minus up to
-// a fifth at random. A network or a tab that is back skips the wait. A socket that was silent for 6 s counts as lost if a
-// request fails. The server sends a beat every 5 s: a socket that was silent for 12 s, as after sleep, is replaced.
+// a fifth at random. A network or a tab that is back skips the wait. A socket that was silent for a while counts as lost if a
+// request fails. The server sends a beat: a socket that missed two, as after sleep, is replaced. The page has these times in
+// `data-silent` and `data-deaf`, in seconds.
 
 const FIRST_MS = 500;
 const LONGEST_MS = 10_000;
-const SILENT_MS = 6000; // a socket with a frame within this time is alive
-const DEAF_MS = 12_000; // two beats of the server (episodes/live/consumers.py) and some time on the way
 const REFUSED = new Set([4401, 4403, 4404]); // as 401, 403 and 404 of the API
 
 /**
@@ -47,8 +46,9 @@ export class Stream {
    * @param {() => void} [options.onGap]
    * @param {(url: string) => WebSocket} [options.socket]
    * @param {Timer} [options.timer]
+   * @param {{silent?: string, deaf?: string}} [options.times]
    */
-  constructor({ path, since = () => undefined, onFrame, onState = () => {}, onGap = () => {}, socket, timer }) {
+  constructor({ path, since = () => undefined, onFrame, onState = () => {}, onGap = () => {}, socket, timer, times = document.body.dataset }) {
     this.path = path;
     this.since = since;
     this.onFrame = onFrame;
@@ -56,6 +56,8 @@ export class Stream {
     this.onGap = onGap;
     this.open = socket || ((url) => new WebSocket(new URL(url, location.href.replace(/^http/, "ws"))));
     this.timer = timer || { set: (f, ms) => setTimeout(f, ms), clear: (id) => clearTimeout(id), now: () => Date.now() };
+    this.silentMs = 1000 * Number(times.silent);
+    this.deafMs = 1000 * Number(times.deaf);
     this.attempt = 0;
     this.lostAt = null;
     this.stopped = false;
@@ -125,14 +127,14 @@ export class Stream {
 
   /** Replace a socket that says it is open and has missed two beats. */
   mind() {
-    if (!this.live || this.timer.now() - this.heardAt < DEAF_MS) return;
+    if (!this.live || this.timer.now() - this.heardAt < this.deafMs) return;
     this.#drop();
     this.tryNow();
   }
 
   /** Treat a silent socket as lost because a request failed. */
   doubt() {
-    if (this.lostAt === null && !this.stopped && this.timer.now() - this.heardAt >= SILENT_MS) this.#drop();
+    if (this.lostAt === null && !this.stopped && this.timer.now() - this.heardAt >= this.silentMs) this.#drop();
   }
 
   #drop() {

@@ -70,6 +70,7 @@ class FakeHttpDashboard(Served):
 
     def __init__(self) -> None:
         self.book = MemoryStore()
+        self.runs: dict[str, str] = {}
         self.faults: deque[Response] = deque()
         self.lose_answers = 0
         self.requests: list[tuple[str, str]] = []
@@ -114,7 +115,9 @@ class FakeHttpDashboard(Served):
         return endpoint
 
     async def _run(self, request: Request, body: dict[str, Any]) -> Any:
-        return 201, {"id": "run-1", "name": body["name"]}
+        known = body["key"] in self.runs
+        self.runs.setdefault(body["key"], f"run-{len(self.runs) + 1}")
+        return 200 if known else 201, {"id": self.runs[body["key"]], "name": body["name"]}
 
     async def _start(self, request: Request, body: dict[str, Any]) -> Any:
         entry, created = self.book.start(body)

@@ -66,6 +66,14 @@ def test_unstorable_text_of_a_call_is_refused(program, review, episode, odd):
     assert not Verdict.objects.exists()
 
 
+def test_refusal_under_a_key_keeps_what_it_keeps_without_one(program, review):
+    assert program(f"/reviews/{review.pk}/claim", {"key": "c"}).status_code == 200
+    late = {"lease_token": "other", "verdict": "reject", "note": "kept", "key": "v"}
+    for _ in range(2):
+        assert program(f"/reviews/{review.pk}/verdict", late).json()["error"]["code"] == "lease_lost"
+    assert Verdict.objects.get().note == "kept"
+
+
 def test_agents_and_exporters_cannot_review(project, review):
     for scope in ("agent", "export", "expert"):
         _, secret = token(project, scope)

@@ -20,6 +20,8 @@ test("pauses double from half a second to ten seconds, with a little chance", ()
   assert.equal(pauseBefore(0, 0), 400);
 });
 
+const TIMES = { silent: "6", deaf: "12" };
+
 test("since is put into a path with and without a query", () => {
   assert.equal(withSince("/ws/episodes/e", 7), "/ws/episodes/e?since=7");
   assert.equal(withSince("/ws/x?a=1", 7), "/ws/x?a=1&since=7");
@@ -30,7 +32,7 @@ test("after a loss it connects again from the last number seen and asks for what
   const { sockets, timers, socket, timer, wait, fire } = wire();
   const [frames, states] = [[], []];
   let [last, gaps] = [3, 0];
-  new Stream({ path: "/ws/e", since: () => last, socket, timer, onFrame: (frame) => frames.push(frame), onState: (state, info) => states.push([state, info.away]), onGap: () => { gaps += 1; } }).start();
+  new Stream({ path: "/ws/e", times: TIMES, since: () => last, socket, timer, onFrame: (frame) => frames.push(frame), onState: (state, info) => states.push([state, info.away]), onGap: () => { gaps += 1; } }).start();
   sockets[0].onopen();
   sockets[0].onmessage({ data: '{"type": "steps", "steps": [{"seq": 4}]}' });
   last = 4;
@@ -49,7 +51,7 @@ test("after a loss it connects again from the last number seen and asks for what
 test("a gap frame and half a frame both ask for a catch-up and are not passed on", () => {
   const { sockets, socket, timer } = wire();
   let gaps = 0;
-  new Stream({ path: "/ws/e", socket, timer, onFrame: () => assert.fail("no frame was whole"), onGap: () => { gaps += 1; } }).start();
+  new Stream({ path: "/ws/e", times: TIMES, socket, timer, onFrame: () => assert.fail("no frame was whole"), onGap: () => { gaps += 1; } }).start();
   sockets[0].onopen();
   sockets[0].onmessage({ data: '{"type": "gap"}' });
   sockets[0].onmessage({ data: '{"type": "st' });
@@ -58,7 +60,7 @@ test("a gap frame and half a frame both ask for a catch-up and are not passed on
 
 test("a person who does not want to wait starts the next attempt at once, and the old timer is gone", () => {
   const { sockets, timers, socket, timer } = wire();
-  const stream = new Stream({ path: "/ws/e", socket, timer, onFrame() {} }).start();
+  const stream = new Stream({ path: "/ws/e", times: TIMES, socket, timer, onFrame() {} }).start();
   sockets[0].onclose();
   stream.tryNow();
   assert.equal(sockets.length, 2);
@@ -67,7 +69,7 @@ test("a person who does not want to wait starts the next attempt at once, and th
 
 test("the close of a replaced socket does not start another", () => {
   const { sockets, timers, socket, timer } = wire();
-  const stream = new Stream({ path: "/ws/e", socket, timer, onFrame() {} }).start();
+  const stream = new Stream({ path: "/ws/e", times: TIMES, socket, timer, onFrame() {} }).start();
   sockets[0].onclose();
   stream.tryNow();
   sockets[0].onclose();
@@ -77,7 +79,7 @@ test("the close of a replaced socket does not start another", () => {
 test("a silent socket that is doubted is lost and replaced once, one that spoke just now is not", () => {
   const { sockets, timers, socket, timer, wait, fire } = wire();
   const states = [];
-  const stream = new Stream({ path: "/ws/e", socket, timer, onFrame() {}, onState: (state) => states.push(state) }).start();
+  const stream = new Stream({ path: "/ws/e", times: TIMES, socket, timer, onFrame() {}, onState: (state) => states.push(state) }).start();
   sockets[0].onopen();
   wait(4000);
   stream.doubt();
@@ -97,7 +99,7 @@ test("an open socket that misses two beats is replaced at once and asks for what
   const states = [];
   let gaps = 0;
   const hears = { onFrame: () => assert.fail("a beat is no frame"), onGap: () => { gaps += 1; } };
-  const stream = new Stream({ path: "/ws/e", socket, timer, ...hears, onState: (state, info) => states.push([state, info.away]) }).start();
+  const stream = new Stream({ path: "/ws/e", times: TIMES, socket, timer, ...hears, onState: (state, info) => states.push([state, info.away]) }).start();
   sockets[0].onopen();
   for (const slept of [5000, 5000, 11_999]) {
     wait(slept);
@@ -114,7 +116,7 @@ test("an open socket that misses two beats is replaced at once and asks for what
 
 test("a stopped stream stays stopped", () => {
   const { sockets, timers, socket, timer } = wire();
-  const stream = new Stream({ path: "/ws/e", socket, timer, onFrame() {} }).start();
+  const stream = new Stream({ path: "/ws/e", times: TIMES, socket, timer, onFrame() {} }).start();
   stream.stop();
   sockets[0].onclose();
   assert.equal(timers.length, 0);

@@ -10,7 +10,8 @@ import { actedAfter, inOrder, lineOf, needOf } from "../../static/lists/wall.js"
 const book = { marks: { t: ["k", "", "thought", "thoughts", true, false], r: ["k", "", "read", "reads", false, false] } };
 
 test("a running episode without a step for more than 30 seconds is stalled, a waiting one needs a person", () => {
-  assert.deepEqual([needOf("running", 0, 30_000), needOf("running", 0, 30_001), needOf("waiting", 0, 9e9), needOf("queued", 0, 9e9), needOf("finished", 0, 1)],
+  const need = (state, now) => needOf(state, 0, now, { stalled: "30" });
+  assert.deepEqual([need("running", 30_000), need("running", 30_001), need("waiting", 9e9), need("queued", 9e9), need("finished", 1)],
     ["running", "stalled", "person", "queued", "over"]);
 });
 

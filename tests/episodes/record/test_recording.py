@@ -14,12 +14,12 @@ from pydantic import ValidationError
 
 from awmclient.observations import result_of
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
-from episodes.errors import EpisodeEnded, KeyConflict, SeqGap, StepConflict
+from episodes.errors import EpisodeEnded, SeqGap, StepConflict
 from episodes.models import Episode, Step
 from episodes.record import recording
 from episodes.visible import trajectory
 from people.access import bearer
-from people.errors import Invalid, NotFound, WrongScope
+from people.errors import Invalid, KeyConflict, NotFound, WrongScope
 from people.record.members import issue_token
 from tests.reading import steps_read_by
 

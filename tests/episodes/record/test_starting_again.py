@@ -6,9 +6,9 @@ import pytest
 from pydantic import ValidationError
 
 from awmclient.schema import AskOpen, EpisodeStart, RunStart, StepBatch, ToolSpec, TrainingStepReport
-from episodes.errors import KeyConflict
 from episodes.record import recording
 from episodes.stored.entries import entries_of_batch
+from people.errors import KeyConflict
 from tests.people_by_name import token
 
 pytestmark = pytest.mark.django_db

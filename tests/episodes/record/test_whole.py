@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from awmclient.schema import EpisodeStart, RunStart, WholeEpisode
-from episodes.errors import KeyConflict, SeqGap
+from episodes.errors import SeqGap
 from episodes.models import Episode, EpisodeEvent, Step, VerifierOutcome
 from episodes.record import recording
 from episodes.record import whole as writing
 from episodes.record.whole import record_whole
 from people.access import bearer
-from people.errors import NotFound, WrongScope
+from people.errors import KeyConflict, NotFound, WrongScope
 from people.record.members import issue_token
 from tests.reading import steps_read_by
 
@@ -129,3 +129,9 @@ def test_fields_may_stand_beside_the_steps():
     flat = {"key": "a", "task": "t", "steps": [], "stop_reason": "done", "final_answer": "x"}
     nested = {"episode": {"key": "a", "task": "t"}, "steps": [], "finish": {"stop_reason": "done", "final_answer": "x"}}
     assert WholeEpisode.model_validate(flat) == WholeEpisode.model_validate(nested)
+
+
+def test_episode_without_steps_is_recorded(ada):
+    found, again = record_whole(ada, [whole("a", contents=())]), record_whole(ada, [whole("a", contents=())])
+    assert found[0].episode.last_seq == 0 and again[0].known
+    assert Episode.objects.get().state == "finished"

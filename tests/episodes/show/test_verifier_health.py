@@ -7,7 +7,7 @@ import json
 import pytest
 from django.test import Client
 
-from awmclient.schema import STEP, EpisodeStart, Finish, Outcome
+from awmclient.schema import NOT_COUNTED, STEP, EpisodeStart, Finish, Outcome
 from awmenv.health import Form, Health
 from episodes import events
 from episodes.record import recording
@@ -89,11 +89,12 @@ def test_outcome_shows_its_sandbox_level(rita, ada, project, tier, words):
     assert all(words in page for page in texts(rita, PAGES, ended(ada, project, SOUND, tier)))
 
 
-def test_judge_error_is_in_no_rate(rita, ada, project):
-    one = ended(ada, project, BROKEN, reward_type="judge_error")
+@pytest.mark.parametrize("reward_type", sorted(NOT_COUNTED))
+def test_what_a_server_ended_is_in_no_rate(rita, ada, project, reward_type):
+    one = ended(ada, project, BROKEN, reward_type=reward_type)
     ended(ada, project, SOUND, reward_type="complete")
     (page,) = texts(rita, PAGES[:1], one)
-    assert "Unknown outcome" in page
+    assert ("Unknown outcome" in page) == (reward_type == "judge_error")
     assert "1 of 1 outcome is complete" in next(texts(rita, LISTS, one))
 
 

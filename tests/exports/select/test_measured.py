@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from episodes.models import Episode, Fork
+from awmclient.schema import NOT_COUNTED
+from episodes.models import Episode, Fork, VerifierOutcome
 from exports.select.measured import measured
 from runs.models import Campaign, CampaignPoint
 from runs.show import campaigns
@@ -47,6 +48,14 @@ def test_forks_of_a_campaign_share_one_error_in_pairs(ada, campaign):
     assert set(measured(Episode.objects.all())) == {alone.pk}
     # also for an export of some of its episodes
     assert measured(Episode.objects.filter(pk=first.pk)) == {}
+
+
+@pytest.mark.parametrize("lost", sorted(NOT_COUNTED))
+def test_branches_that_a_server_ended_are_no_losses(ada, lost):
+    root = forked(ada, 0)
+    assert [pinned.verdict for pinned in measured(Episode.objects.all())[root.pk]] == ["better"]
+    VerifierOutcome.objects.filter(reward_type="others").update(reward_type=lost)
+    assert measured(Episode.objects.all()) == {}, "3 of 3 is no less than 8 of 8"
 
 
 def test_forks_beside_count_each_fork_of_a_campaign_once(ada, campaign):

@@ -16,6 +16,7 @@ from experts.record import advising, opening, queue
 from people.access import system
 from runs.launch import estimating, launching
 from runs.plan.plans import to_yaml
+from runs.show import comparison
 from tests.browsing import as_person, html
 from tests.runs.planned import document, end, launched
 
@@ -63,6 +64,9 @@ def test_tokens_and_peoples_time_are_counted(ada, edo):
     lease = queue.claim(edo, Ask.objects.get().pk)
     advising.answer(edo, lease.assignment_id, lease.lease_token, "The first.", "n", [])
     Advice.objects.update(took_s=30.0)
+    for text in ("The second.", "The third."):
+        advising.edit(edo, Ask.objects.get().pk, text, [])
+    assert Advice.objects.count() == 3 and comparison._asks_of(plan) == {pk: 30.0}, "an edit adds no time again"
     Episode.objects.filter(pk=pk).update(state="finished", started_at=timezone.now(), ended_at=timezone.now())
     found = estimating.estimate(ada, document(), 6)
     assert (found.tokens, found.human_s, found.unknown) == (6000, pytest.approx(180.0), ("baseline",))

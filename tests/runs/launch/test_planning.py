@@ -13,12 +13,12 @@ from django.db import connection
 
 from awmclient.chat import EndpointConfig
 from awmclient.schema import Finish, RunStart, StepBatch
-from episodes.errors import EpisodeEnded, KeyConflict
+from episodes.errors import EpisodeEnded
 from episodes.models import Episode, Run
 from episodes.record import noting, pinning, recording
 from episodes.stored import packs
 from people.access import system
-from people.errors import Forbidden, NotFound
+from people.errors import Forbidden, KeyConflict, NotFound
 from people.models import AuditEntry
 from reviews.record import court
 from runs.errors import BadPlan, NoEndpoint, OtherVersion, UnknownPolicy, WrongState
