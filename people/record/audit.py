@@ -40,6 +40,8 @@ UNRECORDED = {
     "A part of a sign-in, which has a line once it is complete": """
         people.record.factors.check_code people.record.factors.check_passkey people.record.following.keep_ticket
         people.record.members.create_account people.record.members.redeem_login_link""",
+    "The pass of a retention rule has one line for all that it erased": """
+        awmweb.erasing.episodes.erase_rows exports.jobs.removing.after_commit""",
     "The last use of a token, which *API tokens* lists": """
         people.record.members.token_of""",
 }
