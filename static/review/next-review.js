@@ -3,7 +3,7 @@
 // verifier, this review asks why first; the reason opens the next one.
 
 import { contentOf, fetchNext, keepAddress, showNext, showSame } from "../forms/next-page.js";
-import { bind, keepKeys } from "../shell/keys.js";
+import { bind } from "../shell/keys.js";
 import { every, whenOver } from "../shell/page-life.js";
 import { post } from "../shell/post.js";
 import { refuse, say } from "../shell/toast.js";
@@ -27,22 +27,19 @@ const changedHere = () => /** @type {HTMLFormElement | null} */ (document.queryS
 const atHere = () => /** @type {HTMLInputElement | null} */ (document.querySelector("[data-seq-field]"))?.value || "";
 
 /**
- * Run a job that ends with another page, or with a refusal in the page's line for it. Keys that are pressed meanwhile run on
- * the page that is shown then; `job` returns whether another review is.
- * @param {() => Promise<boolean>} job
+ * Run a job that ends with another page, or with a refusal in the page's line for it. Keys that are pressed meanwhile do
+ * nothing: a press belongs to the review on which it went down.
+ * @param {() => Promise<unknown>} job
  */
 async function swapping(job) {
   if (sending) return;
   sending = true;
   document.body.setAttribute("aria-busy", "true");
-  const release = keepKeys();
-  let isNext = false;
   try {
-    isNext = await job();
+    await job();
   } finally {
     sending = false;
     document.body.removeAttribute("aria-busy");
-    release(isNext); // a digit for the next review must not become a reason here
   }
 }
 
@@ -68,7 +65,6 @@ function again(page, start) {
 function show({ next, page, lease }, known, start) {
   if (!lease) location.assign(next);
   else showNext(page ? contentOf(page) : known.content, next, lease, start);
-  return Boolean(lease);
 }
 
 /**
@@ -85,12 +81,11 @@ async function send(path, body, start, words) {
   const { ok, answer, error } = await post(path, body);
   refuse(ok ? "" : error.message);
   if (error?.code === GIVEN) location.reload();
-  if (!ok) return false;
+  if (!ok) return;
   forget();
-  const isNext = answer.next ? show(answer, known, start) : false;
-  if (!answer.next) again(answer.page, start);
-  if (isNext && words(answer)) say(words(answer));
-  return isNext;
+  if (!answer.next) return again(answer.page, start);
+  show(answer, known, start);
+  if (answer.lease && words(answer)) say(words(answer));
 }
 
 /** Give or change the verdict and stay. @param {HTMLFormElement} form @param {() => void} start */
@@ -101,10 +96,9 @@ async function stay(form, start) {
   if (!ok && STORED.includes(error.code)) form.submit();
   refuse(ok ? "" : error.message);
   if (error?.code === GIVEN) location.reload();
-  if (!ok) return false;
+  if (!ok) return;
   forget();
   again(answer.page, start);
-  return false;
 }
 
 /** Save a changed verdict before the review is left. @param {HTMLFormElement | null} form */

@@ -102,53 +102,33 @@ export function isIgnored(event, key, { inField, inDialog, loading }) {
   return inField ? !key.inField : Boolean(key.onlyField);
 }
 
-/** Return a function that takes key events and returns the ID that ran. Pure except for `run`. */
+/**
+ * Return a function that takes key events and returns the ID that ran. Pure except for `run`. A press belongs to the item on
+ * which it went down: a key that is held into the next one does nothing there, nor does the second key of a pair.
+ */
 export function dispatcher({ page, registry = KEYS, usable, run, surroundings, now = Date.now }) {
   let first = "";
   let firstAt = 0;
+  let firstOn = null;
+  const down = new Map(); // by code, the item on which a key went down
   return function press(event) {
     if (MODIFIERS.includes(event.key)) return null; // it belongs to the key that follows
     const names = namesOf(event);
-    const pairs = first && now() - firstAt < PAIR_MS ? names.map((name) => `${first} ${name}`) : [];
-    first = "";
     const around = surroundings(event);
+    if (event.repeat && down.get(event.code) !== around.item) return null;
+    down.set(event.code, around.item);
+    const isPair = first && firstOn === around.item && now() - firstAt < PAIR_MS;
+    const pairs = isPair ? names.map((name) => `${first} ${name}`) : [];
+    first = "";
     const mine = keysOf(page, registry).filter((key) => usable(key.id) && !isIgnored(event, key, around));
     const found = [...pairs, ...names].map((name) => mine.find((key) => key.keys.includes(name))).find(Boolean);
     const begun = names.find((name) => mine.some((key) => key.keys.some((one) => one.startsWith(`${name} `))));
-    if (begun && !pairs.some((name) => found?.keys.includes(name))) [first, firstAt] = [begun, now()];
+    if (begun && !pairs.some((name) => found?.keys.includes(name))) [first, firstAt, firstOn] = [begun, now(), around.item];
     return !found || run(found.id, event) === false ? null : found.id;
   };
 }
 
 const handlers = new Map();
-
-/** @type {KeyboardEvent[] | null} bare keys that were pressed while the next item loads, if it wants them */
-let kept = null;
-const KEPT = 8;
-
-/**
- * Keep the bare keys that are pressed while the next item loads. Return a function that ends this, and runs them if asked.
- * @returns {(isRun: boolean) => void}
- */
-export function keepKeys() {
-  kept = [];
-  return (isRun) => {
-    const pressed = kept || [];
-    kept = null;
-    for (const event of isRun ? pressed : []) press?.(event);
-  };
-}
-
-/** @param {KeyboardEvent} event */
-function keep(event) {
-  const { key, shiftKey, repeat, target } = event;
-  const isTyped = isByAlt(event);
-  const code = isTyped ? "" : event.code;
-  const isBare = isTyped || (!event.ctrlKey && !event.metaKey && !event.altKey && key.length === 1);
-  if (!kept || !isBare || repeat || kept.length >= KEPT || !document.body.hasAttribute("aria-busy")) return;
-  if (surroundings({ target, key }).inField) return;
-  kept.push(/** @type {any} */ ({ key, code, shiftKey, target: document.body, preventDefault() {} }));
-}
 
 /**
  * Bind a handler to a key. Return false to leave the event unhandled.
@@ -193,6 +173,7 @@ function surroundings(event) {
   const button = target.closest("button, a[href], summary, [role=tab]");
   const presses = button && ["Enter", " "].includes(event.key) && !event.ctrlKey && !event.metaKey;
   return {
+    item: document.getElementById("main"),
     inField: Boolean(target.closest("input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable]")) || Boolean(presses),
     inDialog: Boolean(document.querySelector("dialog[open]")),
     loading: document.body.hasAttribute("aria-busy"),
@@ -313,7 +294,6 @@ function listen() {
   press = dispatcher({ page: document.body.dataset.page || "plain", usable, run, surroundings });
   document.addEventListener("keydown", (event) => {
     press(event);
-    keep(event);
     sendDialog(event);
   });
   document.addEventListener("click", (event) => {

@@ -268,8 +268,15 @@ def test_three_keys_give_a_decision_and_the_next_review(house, person):
     page.route("**/go-on", lambda route: (page.keyboard.press("x"), route.continue_()))  # pressed while it loads
     page.keyboard.press("2")
     expect(page.locator("[data-said]")).to_contain_text("You answered: I was wrong.")
-    expect(page.get_by_role("radio", name="Reject")).to_be_checked()
+    # neither the digit of the reason nor what was pressed meanwhile is for the next review
+    expect(page.locator("[data-label-key='2']")).to_have_attribute("aria-pressed", "false")
+    expect(page.get_by_role("radio", name="Reject")).not_to_be_checked()
     assert page.evaluate("document.body.kept")
+    page.reload()
+    expect(page.locator("[data-label-key='2']")).to_have_attribute("aria-pressed", "false")
+    press(page, "x")
+    expect(page.get_by_role("radio", name="Reject")).to_be_checked()
+    page.evaluate("document.body.kept = true")
     rail, opener = page.locator(".rail"), page.get_by_text("Your reviews", exact=True)
     for width in (1024, 853, 390):  # at most 1,180 px it is behind a button; 853 px is 1,280 px at 150 %
         page.set_viewport_size({"width": width, "height": 664})

@@ -218,6 +218,24 @@ test("keys are dead in dialogs, while the next item loads, and with AltGr", () =
   assert.ok(!isIgnored(event("p"), bare, free));
 });
 
+test("a press belongs to the item on which it went down, with its repeats and the second key of a pair", () => {
+  const around = { ...free, item: "first" };
+  const { press, ran } = pressOn("review", { surroundings: around });
+  const held = { code: "KeyX", repeat: true };
+  press(event("x", held)); // went down before this page
+  assert.deepEqual(ran, []);
+  press(event("j", { code: "KeyJ" }));
+  press(event("j", { code: "KeyJ", repeat: true }));
+  assert.equal(ran.length, 2);
+  press(event("g", { code: "KeyG" }));
+  around.item = "second";
+  press(event("j", { code: "KeyJ", repeat: true }));
+  press(event("q", { code: "KeyQ" }));
+  assert.equal(ran.length, 2);
+  press(event("j", { code: "KeyJ" }));
+  assert.equal(ran.length, 3);
+});
+
 test("a key without a deed on this page does nothing", () => {
   const { press, ran } = pressOn("queue", { usable: (id) => id !== "claim" });
   press(event("c"));
