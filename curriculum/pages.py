@@ -117,7 +117,7 @@ def _back(run: Run) -> HttpResponse:
 
 
 def _frame(request: MemberRequest) -> str:
-    return "experts/_parts.html" if request.htmx else "base.html"  # type: ignore[attr-defined]
+    return "experts/desk/_parts.html" if request.htmx else "base.html"  # type: ignore[attr-defined]
 
 
 def _page(request: MemberRequest, run: Run, typed: Mapping[str, str], problem: str) -> HttpResponse:

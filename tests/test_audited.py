@@ -15,7 +15,7 @@ from tests.commands import ROOT
 from tests.test_layers import is_write_room
 
 RECORD = Place("people.record.audit", "record")
-ABOVE = ("awmweb.erasing.", "awmweb.demo.", "awmweb.retention.rules.")
+ABOVE = ("awmweb.erasing.", "awmweb.demo.", "awmweb.retention.rules.", "awmweb.retention.kinds.")
 LATE = ("people.pages.provider", "people.pages.second_factor")
 """Pages whose addresses are there only with their settings; allauth calls the classes of the first."""
 SAVES = {"save", "create", "bulk_create", "get_or_create", "update_or_create", "delete", "_raw_delete", "bulk_update"}

@@ -167,9 +167,7 @@ OPENENV = {"awmclient.adapters.openenv", "awmclient.adapters.openenv_collect"}
 """The modules of the client that import openenv, on which the environment server stands, too."""
 SERVER_SIDE = {"django", "channels", "celery", "ninja", "psycopg", "redis"}
 LATE = {
-    # models that exist only with AWMWEB_MFA
-    ("people.pages.people", "_second_factor"),
-    ("people.management.commands.resetfactor", "Command.handle"),
+    ("people.management.commands.resetfactor", "Command.handle"),  # models that exist only with AWMWEB_MFA
     ("awmenv.server.sandbox.confine", "_open_socket"),  # a probe's own need; the process it is forked from stays small
     ("runs.statistics.gating", "_regression"),  # scikit-learn, an extra, for the command that fits a gate
     ("exports.assembly.parts", "Parts._table"),  # pyarrow and numpy: forty megabytes, for processes that write Parquet

@@ -83,6 +83,17 @@ def test_every_template_is_used() -> None:
     assert unused == []
 
 
+def test_every_template_that_is_named_exists() -> None:
+    """A page finds out only when it is drawn."""
+    sources = [path for app in APPS for path in (ROOT / app).rglob("*.py")]
+    texts = {path: path.read_text("utf-8") for path in [*sources, *FOLDER.rglob("*.html")]}
+    named = {
+        (name, str(path)) for path, text in texts.items() for name in re.findall(r'"([a-z_]+/[a-z_/]+\.html)"', text)
+    }
+    assert len({name for name, _ in named}) > 100
+    assert sorted((name, path) for name, path in named if name not in TEMPLATES) == []
+
+
 def test_counts_that_have_a_noun_have_thousands_separators():
     """One filter writes them: a count beside its plural, in text and not in an attribute."""
     bare = []

@@ -121,7 +121,7 @@ def briefing_words(request: MemberRequest, pk: str, seq: int) -> HttpResponse:
     if not is_briefing(step):
         raise NotFound
     words = {"text": clean(step["text"]), "human": step.get("source", "human") == "human"}
-    return render(request, "episodes/_briefing_words.html", words)
+    return render(request, "episodes/step/_briefing_words.html", words)
 
 
 @require_POST

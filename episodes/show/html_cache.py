@@ -18,7 +18,7 @@ from episodes.show.windows import ShownStep
 from episodes.stored.strip import MARKS
 from people.requests.addresses import without_project
 
-TEMPLATE = "episodes/_step.html"
+TEMPLATE = "episodes/step/_step.html"
 
 
 def context_of(

@@ -1,8 +1,8 @@
 """The card of a step: a step dict in, the values of its card out. Pure, without Django.
 
 Owns the wording of results and the cutting of long values. Leaves the lines of a state change to `state_lines.py`, the
-cleaning of hostile text to `people.text.plain_text`, escaping and markup to the template `episodes/_step.html`, which
-is used live, in replay and beside an ask. Called by `templatetags/marks.py`.
+cleaning of hostile text to `people.text.plain_text`, escaping and markup to the template `episodes/step/_step.html`,
+which is used live, in replay and beside an ask. Called by `templatetags/marks.py`.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def health_remark(health: Health | None) -> SafeString | str:
     )
 
 
-@register.inclusion_tag("episodes/_health.html")
+@register.inclusion_tag("episodes/step/_health.html")
 def verifier_health(health: Health | None) -> dict[str, Any]:
     """Return the check of the verifier, shown beside its outcome."""
     if health is None:
@@ -122,7 +122,7 @@ def verifier_health(health: Health | None) -> dict[str, Any]:
     return {"remarks": health.remarks, "explanation": clean(health.explanation), "checked": not health.unchecked}
 
 
-@register.inclusion_tag("episodes/_partial.html")
+@register.inclusion_tag("episodes/step/_partial.html")
 def partial_scenario(wire: Any) -> dict[str, Any]:
     """Return the failed SQL statements of a partial scenario; nothing for a complete one."""
     return {"report": BuildReport.from_wire(wire)}
@@ -381,9 +381,9 @@ def step_picture(row: ShownStep, current: bool = False, ended: bool = False) -> 
     return picture_of(row, current, ended)
 
 
-register.inclusion_tag("episodes/_step.html", name="step_card")(context_of)
+register.inclusion_tag("episodes/step/_step.html", name="step_card")(context_of)
 
 
-@register.inclusion_tag("episodes/_diff.html")
+@register.inclusion_tag("episodes/step/_diff.html")
 def state_diff(lines: list[Any], more: list[Any] | None = None) -> dict[str, Any]:
     return {"lines": lines, "more": more or []}

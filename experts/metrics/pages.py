@@ -86,7 +86,7 @@ def metrics_page(request: MemberRequest) -> HttpResponse:
         "plain": Look(time=look.time, sort=look.sort).query(),
         "ever": bool(found.desk.asks) or records.has_asks(request.actor),
     }
-    return render(request, "experts/metrics.html", context)
+    return render(request, "experts/desk/metrics.html", context)
 
 
 def _headline(found: Numbers) -> str:

@@ -167,7 +167,7 @@ def draft_of_model(request: MemberRequest, pk: str) -> HttpResponse:
         desk.want_draft(request.actor, pk, request.POST.get("hint", "").strip())
     one = _ask(request, pk)
     draft = model_draft(one, timezone.now())
-    return _fragment("experts/_draft.html", {"ask": one, "draft": draft, "shown": "show" in request.GET})
+    return _fragment("experts/ask/_draft.html", {"ask": one, "draft": draft, "shown": "show" in request.GET})
 
 
 @require_GET
@@ -181,7 +181,7 @@ def verifier(request: MemberRequest, pk: str) -> HttpResponse:
     episode = one.episode
     task = (episode.scenario, episode.task_idx, episode.scenario_digest)
     text, blockers = repairs.text_in_force(episode.project, *task), packs.blockers_of(*task)
-    return _fragment("experts/_verifier.html", {"text": clean(text), "blockers": blockers})
+    return _fragment("experts/ask/_verifier.html", {"text": clean(text), "blockers": blockers})
 
 
 @require_GET
@@ -192,8 +192,8 @@ def similar(request: MemberRequest, pk: str) -> HttpResponse:
     one = _ask(request, pk)
     if one.kind == "approval":
         found, total = earlier_decisions(request.actor, one, timezone.now())
-        return _fragment("experts/_earlier_decisions.html", {"ask": one, "found": found, "total": total})
-    return _fragment("experts/_similar.html", {"ask": one, "found": earlier(request.actor, one)})
+        return _fragment("experts/ask/_earlier_decisions.html", {"ask": one, "found": found, "total": total})
+    return _fragment("experts/ask/_similar.html", {"ask": one, "found": earlier(request.actor, one)})
 
 
 @require_GET
@@ -201,7 +201,7 @@ def similar(request: MemberRequest, pk: str) -> HttpResponse:
 @ask_page
 def tables(request: MemberRequest, pk: str) -> HttpResponse:
     found, older = tables_of(request.actor, _ask(request, pk).episode)
-    return _fragment("experts/_tables.html", {"tables": found, "older": older})
+    return _fragment("experts/ask/_tables.html", {"tables": found, "older": older})
 
 
 def tags_for(actor: Actor, ask: Ask) -> dict[str, dict[str, str]]:
@@ -224,7 +224,7 @@ def tag(request: MemberRequest, pk: str) -> HttpResponse:
     label, _, value = request.POST.get("tag", "").partition(":")
     tagging.tag(request.actor, one, label, value)
     if request.headers.get("HX-Request"):
-        return _fragment("experts/_tags.html", {"ask": one, "tags": tags_for(request.actor, one)})
+        return _fragment("experts/ask/_tags.html", {"ask": one, "tags": tags_for(request.actor, one)})
     return redirect("ask", pk)
 
 
@@ -292,4 +292,4 @@ def _replies(request: MemberRequest) -> HttpResponse:
         {"pk": one.pk, "text": clean(one.text), "shared": one.shared, "by": clean(one.author), "mine": one.pk in mine}
         for one in (*replies_of(actor), *shared_replies(actor))
     ]
-    return render(request, "experts/_replies.html", {"replies": kept})
+    return render(request, "experts/ask/_replies.html", {"replies": kept})

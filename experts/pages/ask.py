@@ -107,7 +107,7 @@ def _ask(
         "tools": wall.tools_of(one.episode),
         "problem": refused.problem,
     }
-    return render(request, "experts/ask.html", context, status=refused.status)
+    return render(request, "experts/ask/ask.html", context, status=refused.status)
 
 
 @require_GET
@@ -165,7 +165,7 @@ def ask_fragments(request: MemberRequest, pk: str) -> HttpResponse:
     count, last = windows.WINDOW if limit is None else limit, one_ask.last_beside(lens, one)
     steps = windows.after(lens, one.episode, since, count, again, last)
     parts = _parts(request.actor, one) if request.GET.get("parts") != "0" else {}
-    return render(request, "experts/_fragments.html", {**_beside(one), "steps": steps, **parts})
+    return render(request, "experts/ask/_fragments.html", {**_beside(one), "steps": steps, **parts})
 
 
 def _parts(actor: Actor, one: Ask) -> dict[str, Any]:

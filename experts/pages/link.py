@@ -88,7 +88,7 @@ def _show(
 
 def _page(request: HttpRequest, context: dict[str, Any], status: int) -> HttpResponse:
     # without the menu, also for someone who is signed in: the answer is recorded under the name of the link
-    page = render(request, "experts/answer_link.html", {"shell": None, **context}, status=status)
+    page = render(request, "experts/ask/answer_link.html", {"shell": None, **context}, status=status)
     # The address is the right to answer, so no other site and no index may learn it. Not `no-referrer`: browsers
     # then send forms without an origin, and they are refused.
     page["Referrer-Policy"] = "same-origin"

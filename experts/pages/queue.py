@@ -69,10 +69,10 @@ def queue_page(request: MemberRequest) -> HttpResponse:
     actor, now, parts = request.actor, timezone.now(), request.GET.get("parts")
     wish = filters.QueueQuery.read(request.GET)
     if parts == "day" and not is_visit(request):
-        return render(request, "experts/_day.html", {"wish": wish, **_day(actor, wish, now, zone_of(request))})
+        return render(request, "experts/queue/_day.html", {"wish": wish, **_day(actor, wish, now, zone_of(request))})
     seen = board.board_of(actor, now, wish)
     context = {
-        "frame": "experts/_parts.html" if request.htmx else "base.html",  # type: ignore[attr-defined]
+        "frame": "experts/desk/_parts.html" if request.htmx else "base.html",  # type: ignore[attr-defined]
         "wish": wish,
         "board": seen,
         "rows": seen.rows,
@@ -93,7 +93,7 @@ def queue_page(request: MemberRequest) -> HttpResponse:
         "ways": ways_of_project(actor, now) if holds(actor, may_advise) else [],
         **({} if parts == "rows" else _day(actor, wish, now, zone_of(request))),
     }
-    return render(request, "experts/queue.html", context)
+    return render(request, "experts/queue/queue.html", context)
 
 
 def _headline(seen: board.Board, wish: filters.QueueQuery, now: datetime) -> tuple[str, datetime | None]:
@@ -178,7 +178,7 @@ def ahead_together(request: MemberRequest) -> HttpResponse:
         context["alike"] = batch.alike(request.actor, chosen)
     except AppError as refused:
         context["problem"] = refused.message
-    return render(request, "experts/_ahead.html", context)
+    return render(request, "experts/queue/_ahead.html", context)
 
 
 @require_POST
@@ -232,7 +232,7 @@ def my_answers_page(request: MemberRequest) -> HttpResponse:
     read = sum(one.ask.consumed_at is not None and one.became != "Withdrawn." for one in answers)
     shown = f"Your last {len(answers)} answers" if len(answers) == my_answers.SHOWN else f"{len(answers)} answers"
     headline = f"{shown}, {read} read by agents." if len(answers) != 1 else f"1 answer, {read} read by its agent."
-    return render(request, "experts/my_answers.html", {"answers": answers, "headline": headline})
+    return render(request, "experts/queue/my_answers.html", {"answers": answers, "headline": headline})
 
 
 def _decided_page(request: MemberRequest, standing_id: str) -> HttpResponse:
@@ -241,7 +241,7 @@ def _decided_page(request: MemberRequest, standing_id: str) -> HttpResponse:
     answers = my_answers.decided_by(request.actor, standing)
     headline = f"The standing answer for {clean(standing.tool)} approved {counted(standing.used, 'call')}."
     context = {"answers": answers, "headline": headline, "standing": standing, "shown": my_answers.SHOWN}
-    return render(request, "experts/my_answers.html", context)
+    return render(request, "experts/queue/my_answers.html", context)
 
 
 @require_POST

@@ -276,7 +276,7 @@ def _page(
     outlook = online.outlook(actor.project, now)
     changes = scoped(AuditEntry.objects.filter(verb="desk.changed"), actor.project).order_by("-at")
     context = {
-        "frame": "experts/_parts.html" if request.htmx else "base.html",  # type: ignore[attr-defined]
+        "frame": "experts/desk/_parts.html" if request.htmx else "base.html",  # type: ignore[attr-defined]
         "headline": headline(row),
         **_sections(texts, choices, problems),
         "was": json.dumps(dict(was if was is not None else texts)),
@@ -288,7 +288,7 @@ def _page(
         "tokens": policies.tokens_spent(actor.project, now),
         "changes": [(one, _changed(one)) for one in changes[:CHANGES]],
     }
-    return render(request, "experts/desk.html", context, status=422 if problems else 200)
+    return render(request, "experts/desk/desk.html", context, status=422 if problems else 200)
 
 
 def _models(now: str) -> list[tuple[str, str]]:

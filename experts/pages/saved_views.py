@@ -50,4 +50,4 @@ def _list(request: MemberRequest) -> HttpResponse:
         wish = QueueQuery.read(QueryDict(view.query.removeprefix("?")))
         count, mine = len(matching(actor, found, wish, now)), actor.owns(view.author_key)
         rows.append({"view": view, "count": count, "mine": mine, "may_drop": mine or directs, "here": wish == here})
-    return HttpResponse(render_to_string("experts/_views.html", {"rows": rows, "here": here.query()}))
+    return HttpResponse(render_to_string("experts/queue/_views.html", {"rows": rows, "here": here.query()}))

@@ -1,5 +1,6 @@
 """Which pages show members, tokens and projects?
 
+    entering       how a session begins
     people         sign-in, members, API tokens, choice of project
     projects       projects and their audit trail
     provider       sign-in by OpenID Connect

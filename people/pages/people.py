@@ -13,33 +13,28 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth import login as start_session
 from django.contrib.auth import logout as end_session
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from people.access import (
-    SESSION_ENTRIES,
-    SESSION_PROJECT,
     Actor,
     MemberRequest,
     holds,
     may_issue_tokens,
     may_manage_people,
     member_required,
-    memberships,
     personal_scopes,
     scoped,
 )
 from people.errors import AppError, Invalid, LinkSpent, NotFound
 from people.http import IS_HEAD
 from people.models import ApiToken, Membership, Role, TokenUser, display_name, granted
+from people.pages import entering
 from people.record import members, projects
 from people.requests import addresses
 from people.text.zones import zone_of
@@ -68,7 +63,7 @@ not."""
 def login(request: HttpRequest) -> HttpResponse:
     """Explain how to get a sign-in link. A signed-in person goes to the home page."""
     if request.user.is_authenticated:
-        return redirect(safe_next(request, request.GET.get("next", "")))
+        return redirect(entering.safe_next(request, request.GET.get("next", "")))
     context = {"provider": settings.AWMWEB_OIDC_NAME, "sign_in": _provider_address(request)}
     return render(request, "people/login.html", context)
 
@@ -111,23 +106,11 @@ def _signed_in(request: HttpRequest, secret: str) -> HttpResponse:
             return redirect("home")
         return render(request, "people/link_spent.html", status=410)
     project = Membership.objects.get(entry=entries[0]).project.slug
-    if settings.AWMWEB_MFA and (second := _second_factor()).factors.is_asked(user):
-        waits: HttpResponse = second.wait_for_factor(request, user, entries, project)
-        return waits
-    begin_session(request, user, entries, project)
-    return redirect(safe_next(request, request.GET.get("next", "")))
-
-
-def begin_session(request: HttpRequest, user: User, entries: list[str], project: str) -> None:
-    """Sign in to these memberships, and to those that earlier links of the same account opened in this browser."""
-    members.enter(user, entries, "by a link")
-    if request.user == user:
-        entries = list(dict.fromkeys([*memberships(request).values_list("entry", flat=True), *entries]))
-    start_session(request, user, backend="django.contrib.auth.backends.ModelBackend")
-    # Django's `login` keeps the key of a session that the same account already has.
-    request.session.cycle_key()
-    request.session[SESSION_ENTRIES] = entries
-    request.session[SESSION_PROJECT] = project
+    second = entering.second_factor()
+    if second is not None and second.is_asked(user):
+        return second.wait(request, user, entries, project)
+    entering.begin_session(request, user, entries, project)
+    return redirect(entering.safe_next(request, request.GET.get("next", "")))
 
 
 def _is_no_visit(request: HttpRequest) -> bool:
@@ -139,14 +122,6 @@ def _is_no_visit(request: HttpRequest) -> bool:
         return True
     purpose = request.headers.get("Sec-Purpose", "") + request.headers.get("Purpose", "")
     return "prefetch" in purpose or request.headers.get("Sec-Fetch-Dest", "document") != "document"
-
-
-def safe_next(request: HttpRequest, url: str) -> str:
-    """Return `url` if it is a path on this host, otherwise the address that leads to the last project's home page."""
-    # The second check alone would also take an absolute address of this host.
-    ours = url.startswith("/") and url_has_allowed_host_and_scheme(url, {request.get_host()})
-    # During an update the next request can go to version 0.2.0, whose addresses have no project.
-    return url if ours else addresses.without_project("home")
 
 
 @require_POST
@@ -242,26 +217,18 @@ def _people_form(request: MemberRequest) -> dict[str, Any] | None:
     return _link(display_name(membership.user), secret)
 
 
-def _second_factor() -> Any:
-    """Return the module of second factors, which has models that exist only with `AWMWEB_MFA`."""
-    from people.pages import second_factor
-
-    return second_factor
-
-
 def _reset_factor(request: MemberRequest, membership_id: int) -> None:
-    if not settings.AWMWEB_MFA:
+    second = entering.second_factor()
+    if second is None:
         raise NotFound
-    name = _second_factor().factors.reset(request.actor, membership_id)
+    name = second.reset(request.actor, membership_id)
     messages.success(request, f"{name} signs in without a second factor now.")
 
 
 def _with_factor(rows: Sequence[Membership]) -> set[int]:
     """Return the accounts of these members that have a second factor."""
-    if not settings.AWMWEB_MFA:
-        return set()
-    guarded: set[int] = _second_factor().factors.with_factor([one.user_id for one in rows])
-    return guarded
+    second = entering.second_factor()
+    return second.with_factor([one.user_id for one in rows]) if second is not None else set()
 
 
 def _skills(request: MemberRequest, membership_id: int) -> None:

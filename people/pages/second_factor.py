@@ -25,7 +25,7 @@ from django.views.decorators.http import require_http_methods
 from people.access import MemberRequest, member_required, memberships
 from people.errors import AppError, Busy, Invalid
 from people.models import Membership
-from people.pages.people import begin_session, safe_next
+from people.pages.entering import begin_session, safe_next
 from people.record import factors
 from people.record.factors import ADAPTER, Kind
 from people.requests import addresses

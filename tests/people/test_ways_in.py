@@ -215,3 +215,13 @@ def test_open_socket_ends_with_the_rights_it_began_with(project, ada):
     assert ended({right}) == {}
     members.ensure_member(project, "zoe", "viewer")
     assert isinstance(ended({right})[right], NotFound)
+
+
+def test_no_link_signs_in_past_unregistered_second_factors(ada, mine, settings):
+    """Pages of second factors register what a sign-in asks of them; without them it stops."""
+    settings.AWMWEB_MFA = True
+    _, secret = members.invite(ada, "zoe", "expert")
+    browser = Browser()
+    with pytest.raises(IndexError):
+        browser.get(f"/login/once/{secret}")
+    assert SESSION_ENTRIES not in browser.session and not reads(browser, mine)

@@ -110,7 +110,7 @@ def test_null_is_told_from_an_empty_text():
         [("8", ""), (None, ""), ("", "")],
         [("", "9"), ("", None), ("", "")],
     ]
-    page = "".join(render_to_string("episodes/_rows.html", {"tables": [table]}).split())
+    page = "".join(render_to_string("episodes/step/_rows.html", {"tables": [table]}).split())
     null = '<iclass="dim">null</i>'
     assert page.count(null) == 4 and f"<del>{null}</del>" in page and f"<ins>{null}</ins>" in page
     assert "<del></del>" in page and "<ins></ins>" in page
