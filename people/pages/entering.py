@@ -25,7 +25,7 @@ class SecondFactor:
     """What a sign-in and the page of members ask of second factors."""
 
     is_asked: Callable[[User], bool]
-    wait: Callable[[HttpRequest, User, list[str], str], HttpResponse]
+    asked_first: Callable[[HttpRequest, User, list[str], str], HttpResponse]
     reset: Callable[[Actor, int], str]
     with_factor: Callable[[Iterable[int]], set[int]]
 

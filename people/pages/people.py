@@ -108,7 +108,7 @@ def _signed_in(request: HttpRequest, secret: str) -> HttpResponse:
     project = Membership.objects.get(entry=entries[0]).project.slug
     second = entering.second_factor()
     if second is not None and second.is_asked(user):
-        return second.wait(request, user, entries, project)
+        return second.asked_first(request, user, entries, project)
     entering.begin_session(request, user, entries, project)
     return redirect(entering.safe_next(request, request.GET.get("next", "")))
 
