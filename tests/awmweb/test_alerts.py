@@ -57,7 +57,7 @@ def test_dashboard_draws_every_figure_and_alerts_know_theirs():
 
 
 def test_documents_name_every_figure():
-    page = (ROOT / "docs" / "operations.md").read_text()
+    page = (ROOT / "docs" / "production.md").read_text()
     assert figures() - set(re.findall(r"`(awmweb_[a-z_]+)`", page)) == set()
 
 

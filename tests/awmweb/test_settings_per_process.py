@@ -46,7 +46,7 @@ def test_each_process_gets_its_address_of_the_database(monkeypatch):
     assert addresses("web") == addresses("prepare") == ("postgres://pool/awmweb", "transaction")
 
 
-@proves("docs/operations.md", "AWMWEB_POOLER=transaction")
+@proves("docs/production.md", "AWMWEB_POOLER=transaction")
 def test_documented_addresses_reach_their_processes(block, monkeypatch):
     given = dict(line.partition("#")[0].strip().split("=", 1) for line in block.text.strip().splitlines())
     assert set(given) == set(ADDRESSES)

@@ -108,4 +108,4 @@ def test_named_commit_has_every_migration_that_was_replaced():
     replaced = {name for names in lists for name in ast.literal_eval(names)}
     assert len(replaced) > 60
     assert [f"{app}.{name}" for app, name in replaced if f"{app}/migrations/{name}.py" not in there] == []
-    assert LAST_BEFORE_0_2 in (ROOT / "docs" / "operations.md").read_text()
+    assert LAST_BEFORE_0_2 in (ROOT / "docs" / "data.md").read_text()
