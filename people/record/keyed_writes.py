@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from people.access import Actor
 from people.errors import AppError, KeyConflict
-from people.models import KeyedWrite, Project, digest_of
+from people.models import KeyedWrite, Project, digest_of, long_ago
 
 KEPT = timedelta(days=1)
 """How long the answer to a key is kept. Rules of retention count in days, so it outlives none of them."""
@@ -65,4 +65,4 @@ def erase_answers(project: Project) -> None:
 
 
 def forget_old() -> None:
-    KeyedWrite.objects.filter(at__lt=timezone.now() - KEPT).delete()
+    KeyedWrite.objects.filter(long_ago("at", timezone.now() - KEPT)).delete()

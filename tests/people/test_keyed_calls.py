@@ -170,11 +170,12 @@ def test_erased_answer_is_told_to_no_one(project, send, edo):
     assert StandingAnswer.objects.filter(arguments={"to": "wombat"}).count() == 1
 
 
-def test_answers_are_forgotten_after_their_time(send):
+@pytest.mark.parametrize("off", [-KEPT - timedelta(seconds=1), timedelta(days=9)], ids=["old", "of a clock ahead"])
+def test_answers_are_forgotten_after_their_time(send, off):
     for key in ("old", "new"):
         send(PLACE, ahead(key=key))
     oldest = KeyedWrite.objects.earliest("pk")
-    KeyedWrite.objects.filter(pk=oldest.pk).update(at=timezone.now() - KEPT - timedelta(seconds=1))
+    KeyedWrite.objects.filter(pk=oldest.pk).update(at=timezone.now() + off)
     forget_answers()
     assert KeyedWrite.objects.count() == 1 and not KeyedWrite.objects.filter(pk=oldest.pk).exists()
 
