@@ -10,7 +10,7 @@ import ast
 import importlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,12 @@ from tools import limits, states  # noqa: E402
 APPS = ("people", "episodes", "experts", "reviews", "runs", "curriculum", "exports", "imports", "notices", "awmweb")
 
 
-def _classes(kind: type[Any]) -> Iterator[type[Any]]:
+def _classes(kind: type[Any], packages: Collection[str]) -> Iterator[type[Any]]:
+    """Yield the classes below one that are in these packages: whoever called this may have loaded others."""
     for one in kind.__subclasses__():
-        yield one
-        yield from _classes(one)
+        if one.__module__.partition(".")[0] in packages:
+            yield one
+        yield from _classes(one, packages)
 
 
 def _words(kind: type[Any]) -> str:
@@ -43,26 +45,27 @@ def _words(kind: type[Any]) -> str:
 
 
 def codes() -> str:
-    """Return the codes of refusals by the API and the pages, each with its statuses and messages."""
-    for path in [path for app in APPS for path in (DOCS.parent / app).rglob("*.py")]:
+    """Return the codes of refusals by the API and the pages, each with its statuses and messages, in the order of
+    letters: that of imports differs from one machine to the next."""
+    for path in [path for app in APPS for path in sorted((DOCS.parent / app).rglob("*.py"))]:
         if re.search(r'^    code = "', path.read_text(encoding="utf-8"), re.MULTILINE):
             importlib.import_module(".".join(path.relative_to(DOCS.parent).with_suffix("").parts))
     found: dict[str, dict[tuple[int, str], None]] = {}
-    for one in _classes(AppError):
+    for one in _classes(AppError, APPS):
         found.setdefault(one.code, {})[one.status, _words(one)] = None
     for code, (status, words) in OF_FRAMEWORK.items():
         found.setdefault(code, {})[status, words] = None
     rows = ["| code | status | message |", "|---|---|---|"]
     for code in sorted(found):
         statuses = ", ".join(sorted({str(status) for status, _ in found[code]}))
-        rows.append(f"| `{code}` | {statuses} | {'<br>'.join(words for _, words in found[code])} |")
+        rows.append(f"| `{code}` | {statuses} | {'<br>'.join(sorted({words for _, words in found[code]}))} |")
     return "\n".join(rows)
 
 
 def client_codes() -> str:
     """Return the codes that `awmclient` gives by itself; those of a refusal are the dashboard's."""
     rows = ["| code | class | message |", "|---|---|---|"]
-    for one in sorted(_classes(client_errors.ClientError), key=lambda one: (one.code, one.__name__)):
+    for one in sorted(_classes(client_errors.ClientError, ("awmclient",)), key=lambda one: (one.code, one.__name__)):
         rows.append(f"| `{one.code}` | `{one.__name__}` | {_words(one)} |")
     return "\n".join(rows)
 

@@ -67,13 +67,12 @@ def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Ve
             "queue__project",
         )
         _refuse_misfit(review, wanted)
-        mine = Verdict.objects.filter(review=review, author_key=actor.key)
-        # a verdict that counts comes before a late one with the same nonce; a late one is stored once also without one
-        late = {"is_late": True, **{name: getattr(wanted, name) for name in SAID}}
-        repeated = mine.filter(**({"nonce": wanted.nonce} if wanted.nonce else late)).order_by("is_late").first()
+        # a verdict that counts comes before a late one with the same nonce
+        mine = list(Verdict.objects.filter(review=review, author_key=actor.key).order_by("is_late"))
+        repeated = next((verdict for verdict in mine if _is_repeat(verdict, wanted)), None)
         if repeated is not None and not repeated.is_late:
             return repeated
-        if mine.filter(is_late=False).exists():
+        if mine and not mine[0].is_late:
             raise AlreadyReviewed
         # an expired lease that no one took still counts
         slot = leasing.held_with(ReviewSlot.objects.filter(review=review, holder=actor.key), lease_token).first()
@@ -88,6 +87,13 @@ def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Ve
     if refusal is not None:
         raise refusal
     return verdict
+
+
+def _is_repeat(verdict: Verdict, wanted: Wanted) -> bool:
+    """Return whether a stored verdict is this one, sent again. Without a nonce only a late one is: it says the same."""
+    if wanted.nonce:
+        return verdict.nonce == wanted.nonce
+    return verdict.is_late and all(getattr(verdict, name) == getattr(wanted, name) for name in SAID)
 
 
 @transaction.atomic

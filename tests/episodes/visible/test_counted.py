@@ -37,7 +37,7 @@ EVERY = {
     "awmweb.partitions.keeping": "steps of every episode",
     "awmweb.retention.emptying": "what is erased",
     "awmweb.retention.pages": "one episode",
-    "awmweb.retention.passes": "branches by their origin",
+    "awmweb.retention.kinds.episodes": "branches by their origin",
     "awmweb.retention.reasons": "episodes that a rule names, branches too",
     "awmweb.metrics.stored": "what the worker is at",
     "episodes.find.held": "episodes that are erased, with their branches",
