@@ -33,7 +33,7 @@ APPS = ("people", "episodes", "experts", "reviews", "runs", "curriculum", "expor
 
 
 def _classes(kind: type[Any], packages: Collection[str]) -> Iterator[type[Any]]:
-    """Yield the classes below one that are in these packages: whoever called this may have loaded others."""
+    """Yield the classes below one that are in these packages. A test may have loaded others."""
     for one in kind.__subclasses__():
         if one.__module__.partition(".")[0] in packages:
             yield one
