@@ -29,6 +29,8 @@ def once(actor: Actor, key: str, call: str, act: Callable[[], Any]) -> Any:
 
     A refusal takes no key: it changed nothing, and the same call can succeed later. Raises `KeyConflict`.
     """
+    # a person has one key by all of their tokens: an answer is for the rights with which it was given
+    call = digest_of(f"{call} {actor.role} {actor.scope}")
     mine = {"project": actor.project, "sender": actor.key, "key_digest": digest_of(key)}
     with transaction.atomic():
         row, is_first = KeyedWrite.objects.get_or_create(**mine, defaults={"call": call})

@@ -23,6 +23,7 @@ from imports.models import Import
 from imports.record import importing
 from people import keyed_calls
 from people.models import KeyedWrite
+from people.record import members
 from people.record.keyed_writes import KEPT
 from tests.browsing import as_person
 from tests.people_by_name import token
@@ -103,6 +104,16 @@ def test_write_that_was_killed_leaves_its_key_free(send):
     assert not KeyedWrite.objects.exists()
     assert [send(PLACE, body).status_code for _ in range(2)] == [201, 201]
     assert StandingAnswer.objects.count() == 1
+
+
+def test_answer_is_not_given_to_another_token_of_a_person(edo):
+    """All tokens of a person have one key of their author, but not the same scopes."""
+    body = ahead(key="once")
+    writer, reader = (sender(members.issue_token(edo, one, one, personal=True)[1]) for one in ("answer", "read"))
+    assert writer(PLACE, body).status_code == 201
+    refused = reader(PLACE, body)
+    assert refused.status_code in (403, 409) and "arguments" not in refused.text
+    assert writer(PLACE, body).status_code == 201 and StandingAnswer.objects.count() == 1
 
 
 def test_another_body_or_call_under_a_key_is_refused(send):
