@@ -1,4 +1,4 @@
-"""The database that test processes copy is built anew as soon as what it is made from changes."""
+"""The database that test processes copy is built again as soon as what it is made from changes."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def send(project):
 
 @contextmanager
 def locked(table):
-    """Hold up every write of a table. Gives a function that waits for so many writers, and returns their processes."""
+    """Block every write of a table. Gives a function that waits for so many writers, and returns their processes."""
 
     def waiting(count):
         def look():
