@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from awmweb.embedded import EmbeddedError, daily
+from awmweb.embedded.client_programs import Database
 from tests.awmweb.containers import compose
 from tests.awmweb.test_chart import pod_of, rendered
 from tests.awmweb.test_commands import filled, manage  # noqa: F401  a fixture
@@ -124,3 +125,21 @@ def test_backup_says_where_it_cannot_write(filled, own_folder):  # noqa: F811
     )
     refused = manage(filled[0], "backup", "/proc/y.tar", fails=True)
     assert refused.strip().endswith("/proc/y.tar cannot be written: No such file or directory.")
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            "pg_dump: error: No space left on device",
+            r"^The disk of the database is full \(pg_dump failed",
+        ),
+        ("pg_dump: error: no such role", r"^pg_dump: pg_dump: error: no such role$"),
+    ],
+)
+def test_program_that_finds_no_space_is_one_sentence(tmp_path, said, words):
+    program = tmp_path / "pg_dump"
+    program.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    program.chmod(0o755)
+    with pytest.raises(EmbeddedError, match=words):
+        Database(tmp_path, {}).run("pg_dump")
