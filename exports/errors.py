@@ -64,3 +64,5 @@ class StoreUnavailable(AppError):
     code = "store_unavailable"
     status = 503
     CHECK = "check AWMWEB_EXPORTS_S3, AWMWEB_S3_ENDPOINT and its keys."
+    is_silent = False
+    """Whether it did not respond at all, so that waiting may help."""

@@ -13,12 +13,15 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import TypeGuard
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from tests.parsed import is_named, nodes
+from tools import locks
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("people", "notices", "episodes", "reviews", "experts", "runs", "curriculum", "exports", "imports")
@@ -169,9 +172,12 @@ SERVER_SIDE = {"django", "channels", "celery", "ninja", "psycopg", "redis"}
 LATE = {
     ("people.management.commands.resetfactor", "Command.handle"),  # models that exist only with AWMWEB_MFA
     ("awmenv.server.sandbox.confine", "_open_socket"),  # a probe's own need; the process it is forked from stays small
+    ("runs.show.pictures", "draw"),  # matplotlib, an extra, for reports
+    ("runs.show.pictures", "draw_small"),
     ("runs.statistics.gating", "_regression"),  # scikit-learn, an extra, for the command that fits a gate
     ("exports.assembly.parts", "Parts._table"),  # pyarrow and numpy: forty megabytes, for processes that write Parquet
     ("exports.assembly.datasets", "_join"),
+    ("exports.assembly.storing", "reaching"),  # botocore, an extra, where datasets are in a bucket
     ("exports.rules.redaction", "_library_rules"),  # twenty megabytes, for processes that redact
     ("exports.select.ground", "load"),  # tokenizers and jinja2, for the few recipes that name a tokenizer
     (
@@ -688,6 +694,20 @@ def test_layer_test_finds_outcome_queries_in_sub_packages(tmp_path: Path) -> Non
 
 def test_the_client_needs_httpx_and_pydantic_only(tree: Tree) -> None:
     assert tree.outside("awmclient") - {*FRAMEWORKS, "openenv"} == {"httpx", "pydantic", "pydantic_core"}
+
+
+def test_modules_load_nothing_that_the_lock_lacks(tree: Tree) -> None:
+    """A first install has the packages of the lock alone; others are loaded late, by the modules named here."""
+    locked = {entry.name for entry in locks.compare(locks.LOCKS[0])}
+    owners = packages_distributions()
+    lacking = {
+        (one.target.split(".")[0], one.module)
+        for one in tree.imports
+        if not one.inside
+        and one.target.split(".")[0] not in {*PACKAGES, *sys.stdlib_module_names, *FRAMEWORKS}
+        and not {canonicalize_name(name) for name in owners.get(one.target.split(".")[0], [])} & locked
+    }
+    assert lacking == {("matplotlib", "runs.show.drawing"), ("botocore", "exports.assembly.s3")}
 
 
 def test_each_framework_is_imported_by_its_adapter_alone(tree: Tree) -> None:

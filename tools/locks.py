@@ -46,6 +46,10 @@ CPU_TORCH = {"torch": ["6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2
 """The build without CUDA (2.13.0+cpu, CPython 3.11, Linux x86-64) is on PyTorch's own index, where uv does not look."""
 
 
+MOST_MB = 600
+"""What the files of `requirements.lock` take at most once installed, without bytecode."""
+
+
 @dataclass(frozen=True)
 class Lock:
     """A lock, what it is made from, what is left out of it, and pins that stand whatever its packages ask for."""
@@ -62,7 +66,7 @@ LOCKS = (
     Lock("requirements.lock", "requirements.txt", WITHOUT_DEMO),
     Lock("awmenv/requirements.lock", "awmenv/requirements.txt", WITHOUT_DEMO, "requirements.lock"),
     Lock("requirements-asking.lock", "requirements-asking.txt", WITHOUT_DEMO, "requirements.lock"),
-    Lock("requirements-traces.lock", "requirements-traces.txt", WITHOUT_DEMO, "requirements.lock"),
+    Lock("requirements-extras.lock", "requirements-extras.txt", WITHOUT_DEMO, "requirements.lock"),
     Lock("requirements-dev.lock", "requirements-dev.txt", NOT_FOR_CHECKS, "requirements.lock"),
     Lock(
         "requirements-train.lock",
@@ -197,6 +201,19 @@ def missing(lock: Lock, found: list[LockEntry]) -> Iterator[str]:
                     todo.append(needed)
 
 
+def megabytes(locked: list[LockEntry]) -> int:
+    """Return what the files of installed packages take, in MB without bytecode. A package that this platform has no
+    use for, or that is not installed, takes nothing."""
+    total = 0
+    for name in {entry.name for entry in locked}:
+        try:
+            files = importlib.metadata.files(name) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        total += sum(file.size or 0 for file in files if file.suffix != ".pyc")
+    return round(total / 1e6)
+
+
 def _applies(asked: Requirement, extra: str) -> bool:
     return asked.marker is None or asked.marker.evaluate({"extra": extra})
 
@@ -248,6 +265,11 @@ def main() -> int:
         # Other environments are not this one, so what their packages ask for cannot be read here
         if lock.name not in ELSEWHERE and (gaps := sorted(set(missing(lock, found)))):
             print(f"{lock.name}: {'; '.join(gaps)}.", file=sys.stderr)
+            return 1
+        if lock.name == "requirements.lock" and (size := megabytes(found)) > MOST_MB:
+            print(
+                f"{lock.name}: its packages take {size} MB, and {MOST_MB} is the limit (decision 15).", file=sys.stderr
+            )
             return 1
     return 0
 

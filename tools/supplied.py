@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCK = ROOT / "requirements-traces.lock"
-"""All that the image holds: the product's packages, and those of its traces."""
+LOCK = ROOT / "requirements-extras.lock"
+"""All that the image holds: the product's packages, and those of `make install-extras`."""
 OSV = "https://api.osv.dev/v1/query"
 PATIENCE_S = 3
 

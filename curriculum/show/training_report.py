@@ -15,12 +15,11 @@ from curriculum.show import (
     generations,
     series,
 )
-from curriculum.show.cockpit import Generations
 from curriculum.show.generations import SampledTurn
 from curriculum.show.series import Series
 from episodes.models import Run
 from people.text.plain_text import printable
-from runs.show.drawing import draw, draw_small
+from runs.show import pictures
 from runs.show.report import plain, table
 
 
@@ -40,17 +39,17 @@ def write(run: Run, found: Sequence[Series], folder: Path) -> tuple[list[str], l
     plan, helps = CurriculumPlan.of(run.metadata), next_tasks.help_of(run)
     charts = cockpit.charts_of(run, plan, helps, "")
     parts = ["## Training", cockpit.headline(plan, helps[-1]), _phases(cockpit.phases(plan, helps[-1]))]
+    if not pictures.are_possible():
+        return [*parts, *_turns(run)], names
     for chart in (*charts.history, *charts.completions):
         names.append(f"training-{chart.name}.png")
-        draw(chart, folder / names[-1])
+        pictures.draw(chart, folder / names[-1])
         parts.append(f"![{plain(chart.says)}]({names[-1]})")
     if charts.small:
         names.append("training-series.png")
-        draw_small(charts.small, folder / names[-1])
+        pictures.draw_small(charts.small, folder / names[-1])
         parts.append(f"![What the trainer reported, and rates, by training step]({names[-1]})")
-    if (shown := cockpit.generations_of(run, "")) is not None:
-        parts += _turns(shown)
-    return parts, names
+    return [*parts, *_turns(run)], names
 
 
 def _phases(phases: Sequence[dict[str, object]]) -> str:
@@ -58,8 +57,10 @@ def _phases(phases: Sequence[dict[str, object]]) -> str:
     return table(["phase", "format errors", "with an expert", "solo", ""], rows)
 
 
-def _turns(shown: Generations) -> list[str]:
+def _turns(run: Run) -> list[str]:
     """Return the turns of the last step as the model wrote them, each below the rewards of its episode."""
+    if (shown := cockpit.generations_of(run, "")) is None:
+        return []
     reported = ", ".join(f"{plain(name)} {value:.4g}" for name, value in shown.reported) or "nothing"
     words = f"Drawn by a hash, so that no one picks them. The trainer reported {reported}. Those of all steps are in"
     return [f"### Turns of step {shown.step}", f"{words} `turns.jsonl`.", *(_turn(one) for one in shown.turns)]

@@ -13,13 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from botocore.exceptions import BotoCoreError, ClientError
 from django.conf import settings
 from django.core.files import File
-from django.core.files.storage import Storage, storages
+from django.core.files.storage import FileSystemStorage, Storage, storages
 
 from exports.assembly.datasets import MANIFEST
-from exports.errors import StoreUnavailable
 
 BLOCK = 256 * 1024
 PUSHES = "pushes"
@@ -30,21 +28,13 @@ def store() -> Storage:
     return storages["exports"]
 
 
-@contextlib.contextmanager
-def reaching() -> Iterator[None]:
+def reaching() -> contextlib.AbstractContextManager[None]:
     """Turn errors of an S3 client into `StoreUnavailable`, or FileNotFoundError if a file is missing."""
-    try:
-        yield
-    except ClientError as error:
-        code = error.response.get("Error", {}).get("Code", "")
-        # S3 answers a request for a size with 404, and one for a file with NoSuchKey
-        if code in ("404", "NoSuchKey"):
-            raise FileNotFoundError(code) from error
-        raise StoreUnavailable(
-            f"The store of datasets refused the request ({code}): {StoreUnavailable.CHECK}"
-        ) from error
-    except BotoCoreError as error:
-        raise StoreUnavailable from error
+    if isinstance(store(), FileSystemStorage):
+        return contextlib.nullcontext()
+    from exports.assembly import s3
+
+    return s3.reaching()
 
 
 def work_folder(export_id: str) -> Path:

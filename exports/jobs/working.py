@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from botocore.exceptions import BotoCoreError
 from django.conf import settings
 from django.utils import timezone
 
@@ -87,7 +86,7 @@ def _reached(export: Export, call: Callable[[], T]) -> T:
         try:
             return call()
         except StoreUnavailable as away:
-            if not isinstance(away.__cause__, BotoCoreError) or time.monotonic() > give_up:
+            if not away.is_silent or time.monotonic() > give_up:
                 raise
             log.warning("export %s waits for the store: %s", export.pk, away.__cause__)
         if not jobs.progress(export):

@@ -16,6 +16,7 @@
     tables      tables of pages and files
     charts      Plotly figures of a run
     drawing     charts as PNG, by matplotlib
+    pictures    asks for those where matplotlib is installed
     report      a report as files
 
 Pages, commands, `launch` and upper apps import it; it writes nothing.

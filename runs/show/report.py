@@ -15,7 +15,7 @@ from people.text.plain_text import printable
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.servers import ServerReport
-from runs.show import asking, causes, charts, curve, drawing, rewarding
+from runs.show import asking, causes, charts, curve, pictures, rewarding
 from runs.show.comparison import RunComparison
 from runs.show.tables import (
     TABLES,
@@ -44,10 +44,11 @@ def write(found: RunComparison, folder: Path, more: Sequence[str] = ()) -> list[
     (folder / "plan.yaml").write_text(plan_file(found.plan), encoding="utf-8")
     paid = rewarding.rows(found.plan)
     drawings = _drawings(found, paid, asking.asking_of(found))
-    for name, chart in drawings.items():
-        drawing.draw(chart, folder / f"{name}.png")
+    pictured = drawings if pictures.are_possible() else {}
+    for name, chart in pictured.items():
+        pictures.draw(chart, folder / f"{name}.png")
     (folder / "report.md").write_text(markdown(found, paid, drawings, more), encoding="utf-8")
-    names = ["report.md", "plan.yaml", *(f"{name}.csv" for name in TABLES), *(f"{name}.png" for name in drawings)]
+    names = ["report.md", "plan.yaml", *(f"{name}.csv" for name in TABLES), *(f"{name}.png" for name in pictured)]
     return [folder / name for name in names]
 
 
@@ -123,6 +124,7 @@ def markdown(found: RunComparison, paid: Sequence[Row], drawings: Mapping[str, C
     parts += _of_costs(spending.costs_of(plan.run))
     parts += _of_rewards(rewarding.means(paid), _drawn(drawings, "rewards"))
     parts += more
+    parts += [] if pictures.are_possible() else [pictures.MISSING]
     parts += ["## Repeat this run", "```\n.venv/bin/python manage.py run plan.yaml\n```"]
     return "\n\n".join(parts) + "\n"
 
@@ -157,7 +159,9 @@ def _said(found: RunComparison) -> str:
 
 
 def _drawn(drawings: Mapping[str, Chart], name: str) -> list[str]:
-    """Return the pictures of one file name, and of those with the same name and a number."""
+    """Return the pictures of one file name, and of those with the same name and a number; none without matplotlib."""
+    if not pictures.are_possible():
+        return []
     return [
         f"![{plain(chart.says)}]({file}.png)"
         for file, chart in drawings.items()

@@ -183,11 +183,11 @@ def test_spans_hold_no_word_and_no_secret(seen, collector):
     assert [word for word in (CANARY, KEY, "Priya", "complete", *seen["secrets"]) if word.encode() in sent] == []
 
 
-@proves("docs/production.md", "make install-traces")
+@proves("docs/production.md", "make install-extras")
 def test_documented_lines_install_and_set_what_this_has(seen, collector, block):
     install, start = block.text.splitlines()
     made = subprocess.run([*install.split(), "-n"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "-r requirements-traces.lock" in made
+    assert "-r requirements-extras.lock" in made
     name, _, address = start.removesuffix(" make run").partition("=")
     assert seen["house"].environment[name] == collector.url and is_address(address)
 

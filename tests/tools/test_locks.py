@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tools import locks
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = locks.LOCKS[0]
-KINDS = ("", "-dev", "-train", "-frameworks", "-mcp2", "-asking", "-traces")
+KINDS = ("", "-dev", "-train", "-frameworks", "-mcp2", "-asking", "-extras")
 INPUTS = [*(f"requirements{kind}.txt" for kind in KINDS), "awmenv/requirements.txt"]
 
 
@@ -74,6 +75,15 @@ def test_lock_with_another_version_is_a_mismatch(copy: Path) -> None:
     change(copy / "requirements-dev.lock", r"^h11==\S+", "h11==0.0.1")
     with pytest.raises(locks.Mismatch, match="h11: not the version of requirements.lock"):
         locks.compare(next(lock for lock in locks.LOCKS if lock.name == "requirements-dev.lock"), copy)
+
+
+def test_install_above_the_limit_fails_the_check(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["locks"])
+    assert locks.main() == 0 and locks.megabytes(locks.compare(RUN)) > 300
+    monkeypatch.setattr(locks, "MOST_MB", 300)
+    assert locks.main() == 1 and "its packages take" in capsys.readouterr().err
 
 
 def test_comment_in_requirements_leaves_the_lock_valid(copy: Path) -> None:

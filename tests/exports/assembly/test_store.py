@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
@@ -131,4 +133,13 @@ def test_store_that_stays_away_fails_the_export(ada, bucket, settings, monkeypat
 def test_wrong_address_of_a_bucket_stops_the_start(monkeypatch, tmp_path, value):
     monkeypatch.setenv("AWMWEB_EXPORTS_S3", value)
     with pytest.raises(SystemExit, match="AWMWEB_EXPORTS_S3: expected s3://bucket"):
+        exports_storage(tmp_path)
+
+
+def test_bucket_without_boto3_stops_with_the_command(monkeypatch, tmp_path):
+    there = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "boto3" else there(name))
+    assert exports_storage(tmp_path)["BACKEND"].endswith("FileSystemStorage"), "a folder needs none"
+    monkeypatch.setenv("AWMWEB_EXPORTS_S3", "s3://rows")
+    with pytest.raises(SystemExit, match="AWMWEB_EXPORTS_S3: needs boto3.*make install-extras"):
         exports_storage(tmp_path)

@@ -12,6 +12,7 @@ import yaml
 from django.core.management import CommandError, call_command
 
 from runs.plan.plans import plan_from_yaml
+from runs.show import pictures
 from runs.show.tables import repeats
 from runs.statistics.compare import Try
 from tests.browsing import as_person, html
@@ -47,6 +48,15 @@ def test_report_holds_sentence_tables_charts_and_plan(ada, tmp_path, capsys):
     assert "| bundle.v1 | expert | 10 | " in text and "do not compare arms" in text
     assert plan_from_yaml(files["plan.yaml"].read_text()).digest == plan.digest
     assert yaml.safe_load(files["plan.yaml"].read_text())["name"] == "planted"
+
+
+def test_report_without_matplotlib_says_how_to_get_charts(ada, tmp_path, monkeypatch):
+    monkeypatch.setattr(pictures, "are_possible", lambda: False)
+    plan = ended(ada)
+    call_command("report", "--run", plan.pk, "--output", str(tmp_path), "--project", "lab")
+    text = (tmp_path / "report.md").read_text()
+    assert pictures.MISSING in text and ".png)" not in text and "**Better on these 10 tasks" in text
+    assert not list(tmp_path.glob("*.png")) and (tmp_path / "tries.csv").exists()
 
 
 def test_report_of_a_running_run_has_no_fixed_test(ada, tmp_path):
