@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import uuid
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import httpx
@@ -20,6 +21,8 @@ from awmclient.words.toolcalls import Call
 from tests.awmclient.contract import DashboardContract
 
 ROOT = Path(__file__).resolve().parents[2]
+EARLIER = Path(__file__).parent / "earlier"
+"""A client of an earlier commit, as a zip file that Python imports, and a loop on it."""
 
 
 class LiveWorld:
@@ -172,3 +175,25 @@ class TestLiveDashboard(DashboardContract):
         episode = await world.dash.start_episode("t", run=run, expert="informed")
         assert (await episode.view()).state == "running"
         await episode.finish("done")
+
+    async def test_an_earlier_client_runs_against_this_product(self, world, tokens):
+        """The package of the commit in its name, when answers began to ignore what they do not know."""
+        (package,) = EARLIER.glob("awmclient-*.zip")
+        own = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        loop = await asyncio.create_subprocess_exec(
+            sys.executable, EARLIER / "loop.py", world.house.url, tokens["agent"],
+            env=own | {"PYTHONPATH": str(package)}, cwd="/", stdout=PIPE, stderr=PIPE,
+        )  # fmt: skip
+        episode = ""
+        while not episode and loop.returncode is None:
+            listed = (await world.expert.get("/asks?status=open")).json()["asks"]
+            episode = next((ask["episode"] for ask in listed if ask["question"] == "Which price?"), "")
+        await world.answer(episode, "9")
+        out, errors = await loop.communicate()
+        assert loop.returncode == 0, errors.decode()
+        told = json.loads(out)
+        assert told.pop("package").startswith(str(package))
+        assert told == {
+            "stop_reason": "done", "fault": None, "price": 9.0, "state": "running", "steps": 1,
+            "kept": ["id", "known", "url"], "reported": 1,
+        }  # fmt: skip
