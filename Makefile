@@ -10,7 +10,7 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 # Tests that `make test` runs: the others need minutes or packages of their own
 USUAL = not train and not frameworks and not chaos and not long and not image
 
-.PHONY: run install install-dev install-web lock test test-env test-client costs test-next-django install-asking install-extras install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack long chaos image planted wheels cluster
+.PHONY: run install install-dev install-web lock test test-env test-client costs test-next-django install-asking install-extras install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack long chaos image images planted wheels cluster
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -137,6 +137,7 @@ test-worlds: install-dev
 check: install-dev
 	@$(PY) -m tools.locks
 	@$(PY) -m tools.supplied
+	@$(PY) -m tools.images --check
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
@@ -158,6 +159,10 @@ attack: install-dev
 # What `make test` proves by an example, over all formats and pages; `make attack` has the hostile ones
 long: install-dev
 	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "long and not attack"
+
+# Screenshots of the docs, from a product of their own; NAMES="home" makes one. `make check` says which are too old
+images: install-dev
+	@$(PY) -m tools.images $(NAMES)
 
 # The steps of the Dockerfile as processes, from an empty environment to a product that starts and stops
 image: install-dev
