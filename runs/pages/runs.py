@@ -18,6 +18,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from awmclient.asking.rules import RULES
 from episodes.find.selection import newest
 from episodes.models import Run, Split
 from episodes.stored.packs import packs
@@ -129,6 +130,7 @@ def _list(request: MemberRequest, typed: Mapping[str, Any], problem: str = "", s
         "policies": _policies(),
         "environments": list(settings.ENVIRONMENTS),
         "recipes": list(recipes()),
+        "asking_rules": {rule.example: rule.words for rule in RULES},
         "yaml": document.get("yaml") or recipes().get(document.get("recipe", ""), ""),
         "typed": document,
         "chosen": document.getlist("scenario"),

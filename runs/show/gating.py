@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from awmclient.asking.rules import RANDOM, Row, Seen, chance_in, is_decision, row_of
+from awmclient.asking.rules import Row, Seen, asking_rule, is_decision, row_of
 from awmclient.nouns.kinds import is_ask, is_nudge
 from awmclient.record.standing import LoopProgress
 from episodes.models import Episode
@@ -38,8 +38,8 @@ def fit_run(found: RunComparison, price: float = PRICE) -> Fitted:
 
 def chances_of(found: RunComparison) -> dict[str, float]:
     """Return the chance of an offer at each turn, by arm, for arms that draw it."""
-    rules = {arm["name"]: arm.get("ask") for arm in found.plan.document["arms"]}
-    return {name: chance_in(rule) for name, rule in rules.items() if isinstance(rule, str) and rule.startswith(RANDOM)}
+    chances = {arm["name"]: asking_rule(arm["ask"]).chance for arm in found.plan.document["arms"] if arm.get("ask")}
+    return {name: chance for name, chance in chances.items() if chance is not None}
 
 
 def decisions_of(found: RunComparison, drawing: Mapping[str, float]) -> Iterator[DrawnDecision]:

@@ -13,7 +13,7 @@ from awmclient.asking.rules import (
     AskRule,
     Seen,
     Side,
-    chance_in,
+    asking_rule,
     is_drawn,
     row_of,
 )
@@ -108,7 +108,7 @@ def test_draws_have_their_chance_and_repeat():
     )
     for wrong in ("random:", "random:0.05", "random:0.91", "random:nan"):
         with pytest.raises(ValueError, match="a chance from"):
-            chance_in(wrong)
+            asking_rule(wrong)
 
 
 def told():
