@@ -23,7 +23,7 @@ from episodes.find.recent import Window, has_index, window_of
 from episodes.find.selection import LENGTHS, NOT_VERIFIED
 from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run
 from episodes.stored import outcomes, run_names
-from episodes.stored.strip import BRIEFED, OUTCOME_WORDS
+from episodes.stored.strip import BRIEFED, OUTCOMES
 from episodes.visible import visibility
 from people.access import Actor, scoped, sees_outcomes
 from people.models import Project
@@ -40,7 +40,7 @@ ASKED_WORDS = {
 }
 WORDS: dict[str, Mapping[str, str]] = {
     "state": dict(EpisodeState.choices),
-    "outcome": {**OUTCOME_WORDS, NOT_VERIFIED: "Not verified"},
+    "outcome": {**{name: kind.words for name, kind in OUTCOMES.items()}, NOT_VERIFIED: "Not verified"},
     "expert": dict(ExpertMode.choices),
     "origin": dict(Origin.choices),
     "asked": ASKED_WORDS,
