@@ -14,11 +14,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from awmclient.nouns.ask_kinds import ask_kind
 from awmclient.nouns.fields import CAME, has_come, is_copied
 from awmclient.nouns.kinds import is_call
+from awmclient.nouns.sources import SOURCES, source_of
 from awmclient.schema import ASKS_BACK
 from awmenv.offers import OF_ENVIRONMENT
-from episodes.show.decisions import KINDS, Approval, Decided, approval_of, decided_lines
+from episodes.show.decisions import Approval, Decided, approval_of, decided_lines
 from episodes.show.json_layout import is_json, laid_out, shape_of
 from episodes.show.json_paths import ROOT, under
 from episodes.show.legend import why_no_answer
@@ -436,30 +438,27 @@ def initials(name: str) -> str:
     return "".join(part[0] for part in parts if part)[:2].upper() or "?"
 
 
-_SOURCES = {"human": "answered", "llm": "answered (model)", "cache": "answered (reused)"}
-
-
 def _ask_card(step: Mapping[str, Any]) -> AskCard:
     advice = step.get("advice") or {}
-    source, author = str(advice.get("source", "")), clean(advice.get("author") or "")
-    fallback = source == "fallback"
-    by_script = source == "human" and (step.get("meta") or {}).get("answered_by") == "script"
+    source, author = source_of(advice), clean(advice.get("author") or "")
+    fallback = not source.is_answer
+    by_script = source.is_human and (step.get("meta") or {}).get("answered_by") == "script"
     sight = "sees verifier" if advice.get("privilege") == "sees_verifier" else "blind"
     return AskCard(
         question=clean(step.get("question", "")),
         context=clean(step.get("context") or ""),
         status=mark_of(dict(step)).code,
-        author=author or ("Someone" if source == "human" else "A model"),
+        author=author or ("Someone" if source.is_human else "A model"),
         said=f"{_how(advice, by_script)}, {sight}",
         text="" if fallback else clean(advice.get("text", "")),
         calls=[call_in_words(call) for call in advice.get("tool_calls") or []],
-        human=source == "human" and not by_script,
+        human=source.is_human and not by_script,
         initials=initials(author or "?"),
         ask_id=str(step.get("ask") or ""),
         no_advice=f"{why_no_answer(str(advice.get('reason') or 'deadline'))} No advice was sent." if fallback else "",
         files=_file_links(step.get("files")),
         sent_files=_file_links(advice.get("files")),
-        kind=KINDS.get(str((step.get("typed") or {}).get("kind")), ""),
+        kind=ask_kind(step.get("typed")).word,
         decided=decided_lines(step.get("typed"), advice.get("decision")),
     )
 
@@ -471,7 +470,7 @@ def _file_links(files: Sequence[Mapping[str, Any]] | None) -> list[FileLink]:
 
 
 def _briefing_card(step: Mapping[str, Any]) -> BriefingCard:
-    human, author = step.get("source", "human") == "human", clean(step.get("author") or "")
+    human, author = SOURCES[step.get("source", "human")].is_human, clean(step.get("author") or "")
     apart = step.get("privilege") == "sees_verifier"
     # sources become links, so only what can be an ID stays
     sources = [one for one in step.get("sources") or [] if _ID.fullmatch(str(one))]
@@ -493,9 +492,9 @@ def _how(advice: Mapping[str, Any], by_script: bool) -> str:
         return "asked back (script)" if by_script else "asked back"
     if by_script:
         return "answered (script)"
-    if advice.get("source") == "llm" and advice.get("reason") == "prepared":
+    if source_of(advice).is_model and advice.get("reason") == "prepared":
         return "draft, sent because no expert answered"
-    return _SOURCES.get(str(advice.get("source", "")), "answered")
+    return source_of(advice).did
 
 
 def call_in_words(call: Mapping[str, Any]) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from awmclient.nouns.sources import source_of
+
 
 @dataclass(frozen=True)
 class StepMark:
@@ -114,7 +116,7 @@ def _code_of_action(step: Mapping[str, Any]) -> str:
 def _code_of_ask(advice: Mapping[str, Any] | None) -> str:
     if not advice:
         return "o"
-    if advice.get("source") != "fallback":
+    if source_of(advice).is_answer:
         return "a"
     return ADVICE_REASONS.get(str(advice.get("reason")), "f")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.utils.http import urlencode
 
-from episodes.show.decisions import KINDS
+from awmclient.nouns.ask_kinds import ASK_KINDS
 from experts.models import Ask, Privilege, Tier
 from experts.who import eligibility
 from experts.who.eligibility import (
@@ -200,7 +200,7 @@ def choices(found: list[Spot], wish: QueueQuery) -> list[tuple[str, str, str, li
         "tier": {str(value): word for value, word in Tier.choices},
         "sight": {str(value): word for value, word in Privilege.choices},
         "run": runs,
-        "kind": {"question": "Question", **KINDS},
+        "kind": {name: kind.label for name, kind in ASK_KINDS.items()},
     }
     made = []
     for name, words in (

@@ -19,6 +19,7 @@ from django.db.models.lookups import IsNull
 from django.utils import timezone
 from django.utils.http import urlencode
 
+from awmclient.nouns.sources import SOURCES
 from awmclient.schema import NOT_COUNTED
 from episodes.models import Episode, Origin, Run, Step, found_here
 from episodes.stored import run_names
@@ -44,7 +45,6 @@ CHOICES = 50
 LOOKED_THROUGH = 2_000
 FAULT_WORDS = 120
 TIMES = {"day": ("24 hours", 1), "week": ("7 days", 7), "month": ("30 days", 30), "all": ("All time", None)}
-ADVISED = ("human", "llm", "cache")
 
 
 class AskRecord(NamedTuple):
@@ -165,7 +165,7 @@ def metrics_of(actor: Actor, look: Look, now: datetime) -> Numbers:
     may_see_metrics(actor)
     rows = _rows(actor, look, now)
     asks = rows[:MOST]
-    did = _compared([row for row in asks if row.source in ADVISED and not row.unread][:COMPARED])
+    did = _compared([row for row in asks if row.source and SOURCES[row.source].is_answer and not row.unread][:COMPARED])
     hidden = visibility.withheld(actor, {row.episode for row in asks})
     records = [_asked(row, did.get(row.pk, ""), row.episode in hidden) for row in asks]
     begin, end = look.span(now)
