@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from awmclient.asking.gates import WRITES, is_gated
 from awmclient.nouns.kinds import is_call
 from awmclient.nouns.values import ASK_TOOL
-from awmclient.record.standing import LoopProgress
+from awmclient.record.progress import LoopProgress
 
 FORMAT: Literal["awmweb.gate/1"] = "awmweb.gate/1"
 CHANCES = (0.1, 0.9)
@@ -38,7 +38,7 @@ class Seen:
     """What is known before an ask: the steps so far, their fold, and whether the task was part of earlier runs."""
 
     steps: Sequence[Mapping[str, Any]]
-    standing: LoopProgress
+    progress: LoopProgress
     task_seen: bool = False
 
 
@@ -75,7 +75,7 @@ def _writes(seen: Seen) -> bool:
 def _doubt(seen: Seen) -> float:
     """Return the mean negative log-probability of the last turn's tokens; 0 where none are stored."""
     for step in reversed(seen.steps):
-        if step.get("turn") != seen.standing.turn:
+        if step.get("turn") != seen.progress.turn:
             break
         stored = (step.get("meta") or {}).get("logprobs")
         known = [float(one) for one in stored if isinstance(one, int | float)] if isinstance(stored, list) else []
@@ -85,13 +85,13 @@ def _doubt(seen: Seen) -> float:
 
 
 FEATURES: dict[str, Feature] = {
-    "turn": Feature("turns so far", 20, lambda seen: seen.standing.turn),
-    "errors": Feature("failed calls in a row", 4, lambda seen: seen.standing.errors),
+    "turn": Feature("turns so far", 20, lambda seen: seen.progress.turn),
+    "errors": Feature("failed calls in a row", 4, lambda seen: seen.progress.errors),
     "repeats": Feature("last calls in a row that were made before", 4, _repeats),
-    "stalled": Feature("turns in a row without anything new", 5, lambda seen: seen.standing.stalled),
+    "stalled": Feature("turns in a row without anything new", 5, lambda seen: seen.progress.stalled),
     "doubt": Feature("mean negative log-probability of the last turn, where stored", 3, _doubt),
     "writes": Feature("whether the last call writes", 1, _writes),
-    "asks": Feature("asks so far", 5, lambda seen: seen.standing.asks),
+    "asks": Feature("asks so far", 5, lambda seen: seen.progress.asks),
     "seen": Feature("whether an earlier run had the task", 1, lambda seen: seen.task_seen),
 }
 """What a gate can read, by name. The order is that of a row."""
@@ -103,9 +103,9 @@ def row_of(seen: Seen) -> Row:
     return tuple(one.value(seen) for one in FEATURES.values())
 
 
-def is_decision(standing: LoopProgress, max_asks: int) -> bool:
+def is_decision(progress: LoopProgress, max_asks: int) -> bool:
     """Return whether a rule decides here: a turn of calls is through, and the agent may still ask."""
-    return standing.may_be_reminded and standing.end is None and standing.asks < max_asks
+    return progress.may_be_reminded and progress.end is None and progress.asks < max_asks
 
 
 Weight = Annotated[float, Field(ge=-WEIGHT_MAX, le=WEIGHT_MAX, allow_inf_nan=False)]
@@ -272,7 +272,7 @@ class OfferedByDraw(AskingRule):
         raise ValueError(f"{cls.name}: a chance from {low} to {high}, as in {cls.example}")
 
     def offers(self, seen: Seen, key: str) -> bool:
-        return is_drawn(key, seen.standing.turn, self.chance)
+        return is_drawn(key, seen.progress.turn, self.chance)
 
     def __str__(self) -> str:
         return self.text
@@ -333,6 +333,6 @@ class AskRule:
     def reminds(self) -> bool:
         return self._decides.reminds
 
-    def offers(self, steps: Iterable[Mapping[str, Any]], standing: LoopProgress) -> bool:
+    def offers(self, steps: Iterable[Mapping[str, Any]], progress: LoopProgress) -> bool:
         """Return whether help is offered after these steps."""
-        return self._decides.offers(Seen(list(steps), standing, self.task_seen), self.key)
+        return self._decides.offers(Seen(list(steps), progress, self.task_seen), self.key)

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET
 from episodes.show.legend import label_of_no_answer
 from experts.find.board import percent
 from experts.metrics import records
-from experts.metrics.records import TIMES, Look, Numbers
+from experts.metrics.records import TIMES, DeskMetrics, Look
 from experts.metrics.statistics import RATE_FROM_H, Calls, HourlyRate, MetricsLine, Middle, Proportion
 from people.access import MemberRequest, may_see_metrics, member_required
 from people.text.in_words import duration
@@ -80,7 +80,7 @@ def metrics_page(request: MemberRequest) -> HttpResponse:
     return render(request, "experts/desk/metrics.html", context)
 
 
-def _headline(found: Numbers) -> str:
+def _headline(found: DeskMetrics) -> str:
     """Return the headline: "187 of 214 asks were answered in time. Median wait: 0:42."."""
     desk = found.desk
     closed = desk.in_time.of

@@ -140,7 +140,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class DeskMetrics:
     """All metrics of the page, the file and the API. `more`: older asks exist that are not counted."""
 
     since: datetime | None
@@ -157,7 +157,7 @@ class Numbers:
         return [self.desk, *self.experts, *self.arms]
 
 
-def metrics_of(actor: Actor, look: Look, now: datetime) -> Numbers:
+def metrics_of(actor: Actor, look: Look, now: datetime) -> DeskMetrics:
     """Return all metrics.
 
     1. Read the asks. 2. Compare with the agents' next calls. 3. Compute the rows of desk, experts, arms and models.
@@ -169,7 +169,7 @@ def metrics_of(actor: Actor, look: Look, now: datetime) -> Numbers:
     hidden = visibility.withheld(actor, {row.episode for row in asks})
     records = [_asked(row, did.get(row.pk, ""), row.episode in hidden) for row in asks]
     begin, end = look.span(now)
-    return Numbers(
+    return DeskMetrics(
         # if the limit cut the list, the period begins with the oldest ask that is counted
         since=_oldest(asks) if len(rows) > MOST else begin,
         until=end,

@@ -20,7 +20,7 @@ from awmclient.asking.rules import (
 from awmclient.choosing.scripted import ScriptedPolicy
 from awmclient.loop.rollout import rollout
 from awmclient.policies import Turn
-from awmclient.record.standing import LoopProgress
+from awmclient.record.progress import LoopProgress
 from awmclient.testing import FakeEnv, MemoryDashboard
 from awmclient.words.prompts import OFFERED
 from awmclient.words.toolcalls import Call

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 
 from awmclient.asking import rules
 from awmclient.asking.rules import AskGate, AskingRule, Seen, Side, row_of
-from awmclient.record.standing import LoopProgress
+from awmclient.record.progress import LoopProgress
 from awmclient.schema import StepBatch
 from episodes.models import Episode, Fork, VerifierOutcome, VerifierVersion
 from episodes.record import recording
@@ -143,7 +143,7 @@ class EveryOther(AskingRule):
     is_untimed = True
 
     def offers(self, seen, key):
-        return seen.standing.turn % 2 == 0
+        return seen.progress.turn % 2 == 0
 
 
 def test_new_rule_is_one_class_of_the_registry(ada, monkeypatch):
