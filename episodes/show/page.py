@@ -12,7 +12,8 @@ from episodes.models import AGAIN, Episode, EpisodeState, VerifierOutcome
 from episodes.show import durability, windows
 from episodes.show.findings import failed_check, found_by
 from episodes.show.state_lines import DiffLine, diff_lines
-from episodes.show.step_cards import DIFF_LINES, card_of, pieces_of
+from episodes.show.step_cards import DIFF_LINES, card_of
+from episodes.show.values import pieces_of
 from episodes.show.wall import EpisodeRow, row_of
 from episodes.stored import packs
 from episodes.stored.strip import OUTCOMES, actions_in, changes_of, outcome_words

@@ -18,7 +18,8 @@ from awmenv.models import BuildReport
 from episodes.events import DEAF_S, SILENT_S
 from episodes.models import Episode
 from episodes.show.html_cache import context_of, picture_of
-from episodes.show.step_cards import initials, number
+from episodes.show.step_cards import initials
+from episodes.show.values import number
 from episodes.show.wall import STALLED_S
 from episodes.show.windows import ShownStep
 from episodes.stored import strip as line
