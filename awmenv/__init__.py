@@ -8,6 +8,7 @@ process.
     models     names and shapes on the wire
     errors     errors with codes
     packs      reads a folder of scenarios
+    pack_rows  what a row of a pack holds
     blockers   what is missing in a task
     rows       rows of strangers' files, within bounds
     indexes    what was learned about a pack's files

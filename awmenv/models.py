@@ -20,6 +20,8 @@ OBSERVATION_FIELDS = (
 _NOT_NAME = re.compile(r"[^a-z0-9]+")
 
 
+MAX_TASKS = 1000
+"""The most tasks of a scenario."""
 MAX_NOTES, MAX_NOTE = 50, 300
 
 

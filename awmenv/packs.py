@@ -10,7 +10,7 @@ and added to the report by `note_build`.
 import functools
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -19,7 +19,8 @@ from awmenv import indexes, rows
 from awmenv.blockers import BadRegistry, Blocker, read_blockers
 from awmenv.errors import PackError, UnknownScenario
 from awmenv.health import Health
-from awmenv.models import MAX_NOTE, RESERVED_TOOLS, BuildReport, normalise_name, one_line
+from awmenv.models import MAX_NOTE, MAX_TASKS, RESERVED_TOOLS, BuildReport, normalise_name, one_line
+from awmenv.pack_rows import part_of, sample_statements, schema_statements, shape_problem, text_or_empty
 from awmenv.rows import RowPosition
 
 Mode = Literal["code", "sql"]
@@ -38,7 +39,6 @@ BLOCKERS_FILE = "blockers.jsonl"
 FILES = (*SCENARIO_FILES.values(), *VERIFIER_FILES.values(), SCRIPTS_FILE, BLOCKERS_FILE)
 NEEDED = ("tasks", "db", "envs")  # a scenario without these is rejected; the others are gaps
 
-MAX_TASKS = 1000
 MAX_NAME, MAX_DESCRIPTION = 200, 20_000
 MAX_FINDINGS = 50_000
 
@@ -175,14 +175,14 @@ class Pack:
         return [task for task in row.get("tasks", []) if isinstance(task, str)] if row else []
 
     def schema(self, scenario: str) -> dict[str, Any]:
-        return _part(self._row("db", scenario), "db_schema")
+        return part_of(self._row("db", scenario), "db_schema")
 
     def sample(self, scenario: str) -> dict[str, Any]:
-        return _part(self._row("sample", scenario), "sample_data")
+        return part_of(self._row("sample", scenario), "sample_data")
 
     def statements(self, scenario: str) -> list[tuple[str, str]]:
         """Return every (table, SQL statement) that builds the scenario's database, in order."""
-        return [*_schema_statements(self.schema(scenario)), *_sample_statements(self.sample(scenario))]
+        return [*schema_statements(self.schema(scenario)), *sample_statements(self.sample(scenario))]
 
     def note_build(self, scenario: str, built: BuildReport, *, playable: bool) -> None:
         """Add to the report how the scenario's database was built in the sandbox.
@@ -227,18 +227,18 @@ class Pack:
         place = self._verifiers.get((normalise_name(scenario), task_idx, mode))
         if place is None:
             return None
-        verification = _part(self._read(place), "verification")
+        verification = part_of(self._read(place), "verification")
         code = verification.get("code")
         raw = verification.get("raw_response")
         return Verifier(mode, code if isinstance(code, str) else "", raw if isinstance(raw, str) else "")
 
     def scripts(self, scenario: str, task_idx: int) -> dict[str, list[dict[str, Any]]]:
         """Return scripted policies of a task by name (oracle, negative, demo); empty if the pack has none."""
-        return _part(self._script_row(scenario, task_idx), "scripts")
+        return part_of(self._script_row(scenario, task_idx), "scripts")
 
     def about(self, scenario: str, task_idx: int) -> dict[str, Any]:
         """Return the authors' notes on a task (level, needs_expert, kind, expert_note); empty without any."""
-        return _part(self._script_row(scenario, task_idx), "about")
+        return part_of(self._script_row(scenario, task_idx), "about")
 
     def blockers(self, scenario: str, task_idx: int) -> list[Blocker]:
         """Return the registry of a task: what is missing in it. Empty if the pack has none."""
@@ -373,14 +373,14 @@ class _PackLoader:
             if (kind, name) in self.pack._rows:
                 self.remark("warning", "duplicate", "a second row for this scenario is ignored", **where)
                 continue
-            problem = _shape_problem(kind, row)
+            problem = shape_problem(kind, row)
             if problem:
                 self.remark("error", "bad_shape", problem, **where)
                 continue
             self.pack._rows[kind, name] = place
             scenario = self.known(name)
             if kind == "scenario":
-                scenario.description = _text(row.get("description"))[:MAX_DESCRIPTION]
+                scenario.description = text_or_empty(row.get("description"))[:MAX_DESCRIPTION]
             elif kind == "tasks":
                 scenario.task_count = len(row["tasks"])
             elif kind == "envs":
@@ -397,7 +397,7 @@ class _PackLoader:
         for name, row, place in self.rows(file, "scenario"):
             where = {"file": file, "line": place.line, "scenario": name}
             task_idx = row.get("task_idx")
-            code = _part(row, "verification").get("code")
+            code = part_of(row, "verification").get("code")
             if type(task_idx) is not int or not 0 <= task_idx < MAX_TASKS:
                 self.remark("error", "bad_shape", f"task_idx is not a number from 0 to {MAX_TASKS - 1}", **where)
             elif not isinstance(code, str) or not code.strip():
@@ -457,56 +457,3 @@ class _PackLoader:
                     )  # fmt: skip
             for task_idx in sorted(idx for idx in scenario.verifiers if idx >= scenario.task_count):
                 self.remark("warning", "gap", f"a verifier for task {task_idx}, which does not exist", scenario=name)
-
-
-def _schema_statements(db_schema: dict[str, Any]) -> Iterable[tuple[str, str]]:
-    """Return (table, statement) pairs of a gen_db row: tables in order, each followed by its indexes."""
-    for table in _dicts(db_schema.get("tables")):
-        name = _text(table.get("name")) or "?"
-        if isinstance(table.get("ddl"), str):
-            yield name, table["ddl"]
-        indexes_of_it = table.get("indexes")
-        for statement in indexes_of_it if isinstance(indexes_of_it, list) else []:
-            if isinstance(statement, str):
-                yield name, statement
-
-
-def _sample_statements(sample_data: dict[str, Any]) -> Iterable[tuple[str, str]]:
-    """Return (table, statement) pairs of a gen_sample row."""
-    for table in _dicts(sample_data.get("tables")):
-        inserts = table.get("insert_statements")
-        for statement in inserts if isinstance(inserts, list) else []:
-            if isinstance(statement, str):
-                yield _text(table.get("table_name")) or "?", statement
-
-
-def _dicts(items: Any) -> list[dict[str, Any]]:
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _part(row: dict[str, Any] | None, key: str) -> dict[str, Any]:
-    part = row.get(key) if row else None
-    return part if isinstance(part, dict) else {}
-
-
-def _shape_problem(kind: str, row: dict[str, Any]) -> str | None:
-    """Return why a row of this kind cannot be used, or None."""
-    if kind == "tasks":
-        tasks = row.get("tasks")
-        if not isinstance(tasks, list) or not tasks or not all(_text(task).strip() for task in tasks):
-            return "'tasks' is not a list of texts"
-        return f"'tasks' lists {len(tasks)} tasks; {MAX_TASKS} is the most" if len(tasks) > MAX_TASKS else None
-    if kind == "db":
-        return None if isinstance(_part(row, "db_schema").get("tables"), list) else "'db_schema.tables' is not a list"
-    if kind == "sample":
-        return (
-            None if isinstance(_part(row, "sample_data").get("tables"), list) else "'sample_data.tables' is not a list"
-        )
-    if kind == "envs":
-        code = row.get("full_code")
-        return None if isinstance(code, str) and code.strip() else "'full_code' is empty"
-    return None

@@ -343,7 +343,7 @@ PROBES = {
 @member_required(may_read)
 def environment_page(request: MemberRequest) -> HttpResponse:
     """Show the sandbox level of pack code, as the running environment server reports it."""
-    at = environment.standing()
+    at = environment.status()
     checks = [(PROBES.get(name, clean(name)), holds) for name, holds in at.probes.items()]
     context = {"at": at, "probes": checks, "replays": durability.replays(), "probed": probes.overview()}
     context["further"] = environment.further()

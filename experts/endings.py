@@ -12,6 +12,7 @@ from django.db.models import DurationField, F, FloatField, QuerySet, Sum
 from django.db.models.functions import Cast, Coalesce, Extract, Least, Now
 from django.utils import timezone
 
+from awmclient.nouns.sources import SOURCES
 from awmclient.schema import ASKS_BACK
 from episodes.find.sorting import Beside
 from episodes.models import EpisodeState
@@ -69,7 +70,7 @@ def headline(ask: Ask, reader: Actor | None = None) -> str:
 def _answered(ask: Ask, said: Advice, reader: Actor | None) -> str:
     author = clean(said.author) or "Someone"
     is_reader = reader is not None and said.author_key == reader.key
-    if said.source == "cache":
+    if SOURCES[said.source].is_reused:
         return f"{'Your earlier answer' if is_reader else f'An earlier answer by {author}'} was reused."
     if is_reader:
         author = "You"
@@ -94,7 +95,7 @@ def line(ask: Ask) -> str:
 
 def _fallback(ask: Ask) -> str:
     said = ask.accepted
-    if said is not None and said.source != "fallback":
+    if said is not None and SOURCES[said.source].is_answer:
         return f"The agent {'got' if ask.delivered_at else 'gets'} the draft by {clean(said.author)}. {_delivery(ask)}"
     failed = model_fault(ask)
     why = f" The model failed: {failed}." if failed else ""

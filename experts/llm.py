@@ -36,6 +36,7 @@ from episodes.visible import trajectory
 from episodes.visible.lens import MODEL, Lens
 from experts.models import Ask, Privilege, Tier
 from experts.record import advising, desk, queue
+from experts.rules import token_counts
 from experts.rules.decisions import checked
 from experts.rules.routing import in_time, next_tier
 from experts.rules.suggested_calls import refuse_unfit
@@ -54,8 +55,6 @@ STEPS_SHOWN, STEP_CHARS, TOOL_CHARS, VERIFIER_CHARS = 30, 1500, 24_000, 12_000
 CRITERIA_KEPT, CRITERIA_CHARS = 500, 2000
 # a reply full of braces is not parsed from each of them
 OBJECTS_TRIED = 20
-# below the largest value of the 32-bit columns
-TOKENS_MOST = 2_000_000_000
 HINT = "hint_from_a_person"
 NO_ADVICE = "the model's answer holds no advice"
 ADVICE_MAX = 20_000
@@ -335,33 +334,12 @@ async def _call(
         raise
     content = message.get("content")
     words = content if isinstance(content, str) else ""
-    cost, by_kind = cost_of(message, messages)
+    cost, by_kind = token_counts.cost_of(message, messages)
     why = unusable(words)
     await _note(model, ask, purpose, start, why, cost, by_kind)
     if why:
         raise EndpointError(why, "unusable")
     return words
-
-
-def cost_of(message: dict[str, Any], messages: list[dict[str, str]]) -> tuple[int, tuple[int, int, int] | None]:
-    """Return the tokens of a reply, and by kind: as the endpoint counts them, else from the length of the texts."""
-    usage = message.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
-    total, content = usage.get("total_tokens"), message.get("content")
-    # Not isinstance: True is an int. Without a count, about four characters per token.
-    if type(total) is not int or not 0 <= total <= TOKENS_MOST:
-        total = (len(messages[-1]["content"]) + len(content if isinstance(content, str) else "")) // 4
-    return total, counts_by_kind(usage)
-
-
-def counts_by_kind(usage: dict[str, Any]) -> tuple[int, int, int] | None:
-    """Return the tokens of prompt, completion and cache, if the endpoint reported the first two."""
-    details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    counts = [usage.get("prompt_tokens"), usage.get("completion_tokens"), cached or 0]
-    # -1: not a count
-    prompt, completion, cached = (one if type(one) is int and 0 <= one <= TOKENS_MOST else -1 for one in counts)
-    return (prompt, completion, min(max(cached, 0), prompt)) if prompt >= 0 and completion >= 0 else None
 
 
 async def _note(

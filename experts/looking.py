@@ -22,6 +22,7 @@ from episodes.visible.lens import MODEL, lens_of
 from experts import llm
 from experts.models import Ask, AskEvent
 from experts.record import advising, closing, desk
+from experts.rules import token_counts
 from experts.rules.second_look import Returned
 from experts.who.policies import desk_of, models_may_help, tokens_are_spent
 from people.access import Actor, expert_model
@@ -121,7 +122,7 @@ def _asked(model: Actor, ask: Ask, client: ChatClient, data: dict[str, Any]) -> 
         return ""
     content = message.get("content")
     words = content if isinstance(content, str) else ""
-    tokens, by_kind = llm.cost_of(message, messages)
+    tokens, by_kind = token_counts.cost_of(message, messages)
     reason, problem = read(words)
     desk.called(model, ask, "look", tokens=tokens, duration_s=time.monotonic() - start, fault=problem, by_kind=by_kind)
     return reason

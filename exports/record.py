@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from awmclient.nouns.kinds import by_agent, is_ask, is_briefing, is_message, is_question
+from awmclient.nouns.sources import source_of
 from awmclient.schema import ToolSpec
 from awmclient.words.conversation import PromptMessage, conversation
 from episodes.quoting import texts
@@ -163,7 +164,7 @@ class Record:
     def advice(self) -> list[Mapping[str, Any]]:
         """Return the advice of all asks; an ask that fell back without advice has none."""
         given = (step.get("advice") for step in self.steps if is_ask(step))
-        return [one for one in given if isinstance(one, Mapping) and one.get("source") != "fallback"]
+        return [one for one in given if isinstance(one, Mapping) and source_of(one).is_answer]
 
     @property
     def briefings(self) -> list[dict[str, Any]]:

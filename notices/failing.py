@@ -17,13 +17,12 @@ from people.text.in_words import count
 
 LOOKED = 200
 """The newest results that are read."""
-OWN = (Channel.BROWSER, Channel.PUSH)
-"""Channels that their owner alone can mend."""
 
 
 def channels(actor: Actor, now: datetime) -> Iterator[Need]:
     """Yield channels that were given up, and each kind of channel whose newest result is a failure."""
-    mine = scoped(Subscription.objects.current(), actor.project).exclude(kind__in=OWN)
+    own = [kind for kind in Channel if kind.is_mended_by_owner]
+    mine = scoped(Subscription.objects.current(), actor.project).exclude(kind__in=own)
     for one in mine.exclude(broken="").select_related("user").order_by("pk"):
         yield Need(f"{one.get_kind_display()} notifications of {display_name(one.user)}", one.broken, page="people")
     rows = Delivery.objects.filter(subscription__in=mine.filter(broken=""), ended_at__gt=now - RECENT)

@@ -31,6 +31,22 @@ class Channel(models.TextChoices):
     WEBHOOK = "webhook", "Webhook"
     SLACK = "slack", "Slack"
 
+    @property
+    def words(self) -> str:
+        """Its name in a sentence."""
+        return self.label if self is Channel.SLACK else self.label.lower()
+
+    @property
+    def code_sent(self) -> str:
+        """Where its code went, for a channel that a code confirms: others could name the mailbox or the member, too."""
+        sent = {Channel.EMAIL: "Code sent. Check that mailbox.", Channel.SLACK: "Code sent. Check your Slack messages."}
+        return sent.get(self, "")
+
+    @property
+    def is_mended_by_owner(self) -> bool:
+        """Whether its owner alone can mend it."""
+        return self in (Channel.BROWSER, Channel.PUSH)
+
 
 class SubscriptionQuerySet(models.QuerySet["Subscription"]):
     def current(self) -> SubscriptionQuerySet:

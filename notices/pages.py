@@ -25,13 +25,6 @@ from people.http import refusal
 from people.requests.parts import part_of
 
 LOG_ROWS = 50
-AT_WORK = {
-    Channel.BROWSER: "open tabs",
-    Channel.PUSH: "push",
-    Channel.EMAIL: "email",
-    Channel.WEBHOOK: "webhook",
-    Channel.SLACK: "Slack",
-}
 
 
 @require_GET
@@ -74,7 +67,7 @@ def _headline(channels: list[Subscription]) -> str:
     at_work = [one for one in channels if one.is_confirmed and not one.broken]
     if not at_work:
         return "Notifications are off."
-    kinds = list(dict.fromkeys(AT_WORK[Channel(one.kind)] for one in at_work))
+    kinds = list(dict.fromkeys(Channel(one.kind).words for one in at_work))
     return f"You're notified by {', '.join(kinds[:-1])}{' and ' if kinds[:-1] else ''}{kinds[-1]}."
 
 
@@ -116,8 +109,7 @@ def switch_on(request: MemberRequest) -> HttpResponse:
         return JsonResponse({"id": way.pk})
     if kind == Channel.WEBHOOK:
         return _page(request, fresh=way)
-    sent = {Channel.EMAIL: "Code sent. Check that mailbox.", Channel.SLACK: "Code sent. Check your Slack messages."}
-    messages.success(request, sent.get(Channel(kind), "Turned on."))
+    messages.success(request, Channel(kind).code_sent or "Turned on.")
     return redirect("notices")
 
 

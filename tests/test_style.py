@@ -13,9 +13,14 @@ import tokenize
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from awmclient.nouns.ask_kinds import ASK_KINDS
+from awmclient.nouns.sources import DECIDERS, SOURCES
+from awmclient.nouns.typed import AskKind, DecidedBy
+from awmclient.nouns.values import AdviceSource
 from tests.parsed import nodes
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -405,12 +410,12 @@ def test_long_sentences_are_found_in_prose_only(text, lines):
 
 
 READS_OF_KIND = {
-    "awmclient": 22,
+    "awmclient": 21,
     "awmenv": 3,
     "awmweb": 2,
     "curriculum": 1,
-    "episodes": 17,
-    "experts": 16,
+    "episodes": 14,
+    "experts": 2,
     "exports": 3,
     "notices": 1,
     "reviews": 3,
@@ -445,6 +450,84 @@ def test_kind_of_a_step_is_read_by_the_client_s_view(package):
 def test_read_of_a_kind_is_counted(tmp_path):
     (tmp_path / "one.py").write_text('a = step["kind"] == "ask"\nb = step.get("kind")\nstep["kind"] = "note"\n')
     assert reads_of_kind(tmp_path) == 2
+
+
+KINDS_OF_ASKS, SOURCES_OF_ADVICE = set(ASK_KINDS), set(SOURCES) | set(DECIDERS)
+RAW = {
+    "awmclient/nouns/kinds.py": 1,  # steps, which a loop reads by the thousand
+    "awmclient/nouns/typed.py": 1,  # a name before it is checked
+    "awmclient/adapters/pydantic_ai.py": 2,  # calls of that framework
+    "exports/rules/pairs.py": 1,  # a stored mark that can have any name
+}
+"""Comparisons by name of kinds of asks, sources of advice and deciders. A number only falls."""
+
+
+def raw_comparisons(text: str) -> int:
+    """Return how often code compares the kind of an ask, the source of advice or a decider with a name."""
+    return sum(isinstance(node, ast.Compare) and _is_raw(node) for node in nodes(text))
+
+
+def _is_raw(node: ast.Compare) -> bool:
+    names = {one.value for side in node.comparators for one in ast.walk(side) if isinstance(one, ast.Constant)}
+    field = ast.unparse(node.left)
+    if re.search(r"\bkind\b", field) and not re.search(r"\bknob\b", field):
+        return bool(names & KINDS_OF_ASKS)
+    return bool(re.search(r"\b(source|by)\b", field) and names & SOURCES_OF_ADVICE)
+
+
+def test_kind_of_an_ask_and_source_are_asked_of_their_tables():
+    """Ask `is_approval` of `ask_kind(typed)`, `is_answer` of `source_of(advice)`."""
+    packages = (*OF_PAGES, "awmclient")
+    paths = [path for package in packages for path in (ROOT / package).rglob("*.py") if "migrations" not in path.parts]
+    counts = {str(path.relative_to(ROOT)): raw_comparisons(path.read_text(encoding="utf-8")) for path in paths}
+    assert {name: number for name, number in counts.items() if number} == RAW
+
+
+@pytest.mark.parametrize(
+    ("code", "number"),
+    [
+        ('typed["kind"] == "approval"', 1),
+        ('ask.kind not in ("choice", "form")', 1),
+        ('advice.get("source") != "fallback"', 1),
+        ('said.by in ("person", "model")', 1),
+        ('line.kind == "model" or knob.kind == "choice"', 0),
+        ("ask_kind(typed).is_approval", 0),
+    ],
+)
+def test_raw_comparison_is_counted(code, number):
+    assert raw_comparisons(code) == number
+
+
+def test_tables_of_asks_and_sources_are_those_of_the_wire():
+    assert get_args(AskKind) == tuple(ASK_KINDS) and get_args(DecidedBy) == tuple(DECIDERS)
+    assert get_args(AdviceSource) == tuple(SOURCES)
+
+
+def test_sql_names_no_source_that_the_table_lacks():
+    texts = [path.read_text(encoding="utf-8") for name in OF_PAGES for path in (ROOT / name).rglob("*.py")]
+    named = {word for text in texts for word in re.findall(r"advice\.source = '(\w+)'", text)}
+    assert named and named <= set(SOURCES)
+
+
+LONGEST_MODULE = 500  # lines
+LONG_MODULES = {
+    "awmclient/adapters/openenv.py": 572,
+    "awmenv/client.py": 566,
+    "awmenv/server/session/scenario.py": 555,
+    "awmweb/settings.py": 574,
+    "episodes/record/recording.py": 623,
+    "experts/mcp/server.py": 579,
+    "runs/statistics/compare.py": 531,
+}
+"""Modules that are still longer. A number only falls, and a module that is split leaves the list."""
+
+
+def test_no_product_module_has_more_than_500_lines():
+    paths = [path for package in (*OF_PAGES, "awmclient", "awmenv") for path in (ROOT / package).rglob("*.py")]
+    sizes = {str(one.relative_to(ROOT)): len(one.read_text(encoding="utf-8").splitlines()) for one in paths}
+    long = {name: size for name, size in sizes.items() if size > LONGEST_MODULE and "/migrations/" not in name}
+    assert set(long) == set(LONG_MODULES)
+    assert {name: size for name, size in long.items() if size > LONG_MODULES[name]} == {}
 
 
 SAME_NAMES = {

@@ -1,7 +1,7 @@
 """Writes the parts of pages that are printed from the code: `python -m tools.printed`.
 
-Codes of errors into docs/errors.md, limits and lives into docs/limits.md, tables of states into docs/developing.md
-(`states.py`). `tests/test_printed.py` fails while a page differs.
+Codes of errors into docs/errors.md, limits and lives into docs/limits.md, rules of when to ask into docs/asking.md,
+tables of states into docs/developing.md (`states.py`). `tests/test_printed.py` fails while a page differs.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if __name__ == "__main__":
     django.setup()
 
 from awmclient import errors as client_errors  # noqa: E402
+from awmclient.asking import rules  # noqa: E402
 from people.errors import AppError  # noqa: E402  the settings had to be there first
 from people.http import OF_FRAMEWORK  # noqa: E402
 from people.text.in_words import bytes_in_words, count  # noqa: E402
@@ -111,7 +112,18 @@ def lives() -> str:
     return "\n\n".join(parts)
 
 
+def asking_rules() -> str:
+    """Return the rules of when to ask, with the plan's reminders for an arm without one."""
+    rows = ["| `ask` | offers |", "|---|---|"]
+    rows.append("| not set | always; reminders by the plan's `nudge_after` and `stall_after` |")
+    for kind in rules.RULES:
+        example = f"`{kind.example}`" if kind.is_in(kind.example) else kind.example
+        rows.append(f"| {example} | {kind.words} |")
+    return "\n".join(rows)
+
+
 BLOCKS = {
+    ("asking.md", "rules of asking"): asking_rules,
     ("errors.md", "codes of the dashboard"): codes,
     ("errors.md", "codes of awmclient"): client_codes,
     ("limits.md", "limits and lives"): lives,

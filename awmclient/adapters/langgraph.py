@@ -21,8 +21,8 @@ from awmclient.adapters import pausing, recording
 from awmclient.adapters.missing import missing
 from awmclient.adapters.pausing import Pause, PauseDecision
 from awmclient.adapters.transcript import tokens
+from awmclient.nouns.ask_kinds import ASK_KINDS
 from awmclient.nouns.tools import ASK_SPEC
-from awmclient.nouns.typed import PARTS_OF
 from awmclient.words.conversation import as_text
 from awmclient.words.toolcalls import Call
 
@@ -199,7 +199,7 @@ def _pause_of(interrupt: Interrupt) -> Pause:
             str(value.get("description") or ""),
             {"kind": "approval", "calls": [_call_of("1", value, taken, schema)]},
         )
-    if value.get("kind") in PARTS_OF:
+    if value.get("kind") in ASK_KINDS:
         return Pause(interrupt.id, str(value.get("question") or value.get("message") or "The graph paused."), value)
     return Pause(interrupt.id, as_text(dict(value)))
 

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from awmclient.client.dashboard import HttpDashboard
 from awmclient.client.sync import SyncHttpDashboard
 from awmclient.errors import Unreachable
+from awmclient.nouns.ask_kinds import ask_kind
 from awmclient.nouns.asks import QUESTION_MAX
 from awmclient.nouns.interrupts import (
     PAUSE_S,
@@ -73,7 +74,7 @@ class Pause:
     def interrupt(self) -> Interrupt:
         metadata = {OURS: dict(self.typed)} if self.typed else None
         words = self.message.strip()[:QUESTION_MAX] or "The agent paused."
-        reason = "tool_call" if self.typed.get("kind") == "approval" else "input_required"
+        reason = "tool_call" if ask_kind(self.typed).is_approval else "input_required"
         return Interrupt(id=short(self.id), reason=reason, message=words, metadata=metadata)
 
 

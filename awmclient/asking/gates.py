@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from awmclient.nouns.kinds import is_approval, is_call, is_tool_use
+from awmclient.nouns.sources import DECIDERS
 from awmclient.nouns.typed import CALLS_MAX, REASON_MAX, TypedAsk
 from awmclient.nouns.values import ASK_TOOL
 from awmclient.record.observations import recordable
@@ -121,5 +122,5 @@ def _decided(calls: Sequence[Mapping[str, Any]], seen: Mapping[str, Any]) -> dic
 
 def refusal_of(mark: Mapping[str, Any]) -> str:
     """Return what the agent reads in place of the result of a call that was not made."""
-    who = {"person": "A person rejected it", "model": "A model rejected it", "standing": "A person rejected it"}
-    return f"{NOT_MADE} {who.get(str(mark['by']), 'No one approved it')}: {mark.get('reason', 'no reason given')}"
+    decider = DECIDERS.get(str(mark["by"]), DECIDERS["timeout"])
+    return f"{NOT_MADE} {decider.refusal}: {mark.get('reason', 'no reason given')}"

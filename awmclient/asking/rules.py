@@ -1,9 +1,10 @@
 """When an agent is offered help: rules that decide it turn by turn from what is recorded before. Pure.
 
 A rule decides once after each turn of calls. *Offered* reminds the agent that it can ask, and its asks reach the
-experts; *declined* does neither, and an ask gets the answer `NOT_NOW`. The learned rule is a `AskGate`: two logistic
-regressions over few features, evaluated here by hand. `runs` fits gates (`runs/statistics/gating.py`); called by
-the loop.
+experts; *declined* does neither, and an ask gets the answer `NOT_NOW`. `RULES` is the only list of rules: a new one is
+a class here and its entry there, and plans, the form, the curve and docs/asking.md have it. The learned rule holds an
+`AskGate`: two logistic regressions over few features, evaluated here by hand. `runs` fits gates
+(`runs/statistics/gating.py`); called by the loop.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from awmclient.asking.gates import WRITES, is_gated
 from awmclient.nouns.kinds import is_call
 from awmclient.nouns.values import ASK_TOOL
-from awmclient.record.standing import LoopProgress
+from awmclient.record.progress import LoopProgress
 
 FORMAT: Literal["awmweb.gate/1"] = "awmweb.gate/1"
-OWN, ALWAYS, RANDOM = "own", "always", "random:"
-"""Rules without a file: no reminder, a reminder after every turn of calls, and one by draw, as in `random:0.3`."""
 CHANCES = (0.1, 0.9)
 NOT_NOW = {"status": "no_advice", "reason": "no help is offered at this point"}
 """What an agent reads that asks while its rule declines."""
@@ -37,7 +38,7 @@ class Seen:
     """What is known before an ask: the steps so far, their fold, and whether the task was part of earlier runs."""
 
     steps: Sequence[Mapping[str, Any]]
-    standing: LoopProgress
+    progress: LoopProgress
     task_seen: bool = False
 
 
@@ -74,7 +75,7 @@ def _writes(seen: Seen) -> bool:
 def _doubt(seen: Seen) -> float:
     """Return the mean negative log-probability of the last turn's tokens; 0 where none are stored."""
     for step in reversed(seen.steps):
-        if step.get("turn") != seen.standing.turn:
+        if step.get("turn") != seen.progress.turn:
             break
         stored = (step.get("meta") or {}).get("logprobs")
         known = [float(one) for one in stored if isinstance(one, int | float)] if isinstance(stored, list) else []
@@ -84,13 +85,13 @@ def _doubt(seen: Seen) -> float:
 
 
 FEATURES: dict[str, Feature] = {
-    "turn": Feature("turns so far", 20, lambda seen: seen.standing.turn),
-    "errors": Feature("failed calls in a row", 4, lambda seen: seen.standing.errors),
+    "turn": Feature("turns so far", 20, lambda seen: seen.progress.turn),
+    "errors": Feature("failed calls in a row", 4, lambda seen: seen.progress.errors),
     "repeats": Feature("last calls in a row that were made before", 4, _repeats),
-    "stalled": Feature("turns in a row without anything new", 5, lambda seen: seen.standing.stalled),
+    "stalled": Feature("turns in a row without anything new", 5, lambda seen: seen.progress.stalled),
     "doubt": Feature("mean negative log-probability of the last turn, where stored", 3, _doubt),
     "writes": Feature("whether the last call writes", 1, _writes),
-    "asks": Feature("asks so far", 5, lambda seen: seen.standing.asks),
+    "asks": Feature("asks so far", 5, lambda seen: seen.progress.asks),
     "seen": Feature("whether an earlier run had the task", 1, lambda seen: seen.task_seen),
 }
 """What a gate can read, by name. The order is that of a row."""
@@ -102,9 +103,9 @@ def row_of(seen: Seen) -> Row:
     return tuple(one.value(seen) for one in FEATURES.values())
 
 
-def is_decision(standing: LoopProgress, max_asks: int) -> bool:
+def is_decision(progress: LoopProgress, max_asks: int) -> bool:
     """Return whether a rule decides here: a turn of calls is through, and the agent may still ask."""
-    return standing.may_be_reminded and standing.end is None and standing.asks < max_asks
+    return progress.may_be_reminded and progress.end is None and progress.asks < max_asks
 
 
 Weight = Annotated[float, Field(ge=-WEIGHT_MAX, le=WEIGHT_MAX, allow_inf_nan=False)]
@@ -186,18 +187,6 @@ def digest_of(gate: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def chance_in(words: str) -> float:
-    """Return the chance in a rule such as `random:0.3`. Raises `ValueError`."""
-    low, high = CHANCES
-    try:
-        chance = float(words.removeprefix(RANDOM))
-    except ValueError:
-        chance = math.nan
-    if not low <= chance <= high:
-        raise ValueError(f"random: a chance from {low} to {high}, as in random:0.3")
-    return chance
-
-
 def is_drawn(key: str, turn: int, chance: float) -> bool:
     """Draw whether help is offered after a turn: the same for the same key and turn, so that a crash changes none."""
     words = f"{key}\n{turn}".encode()
@@ -206,21 +195,144 @@ def is_drawn(key: str, turn: int, chance: float) -> bool:
 
 
 @dataclass(frozen=True)
+class AskingRule:
+    """A rule, with its parameters if it has any. This one offers always, and a class below says what it does else."""
+
+    name: ClassVar[str]
+    words: ClassVar[str]
+    """When it offers, for docs/asking.md."""
+    example: ClassVar[str]
+    """How plans write it."""
+    reminds: ClassVar[bool] = True
+    is_untimed: ClassVar[bool] = False
+    """Whether it looks at nothing that happens: the curve shows what timing pays against such rules."""
+
+    @property
+    def chance(self) -> float | None:
+        """The chance of an offer at each turn, of a rule that draws."""
+        return None
+
+    @classmethod
+    def is_in(cls, value: object) -> bool:
+        """Return whether an arm's `ask` is of this rule, even with wrong parameters."""
+        return value == cls.name
+
+    @classmethod
+    def parse(cls, value: Any) -> Self:
+        """Return the rule in a value that is of it. Raises `ValueError`."""
+        return cls()
+
+    def offers(self, seen: Seen, key: str) -> bool:
+        """Return whether help is offered after these steps; `key` names the draws of the episode."""
+        return True
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class OwnAsking(AskingRule):
+    """Help without a reminder."""
+
+    name = example = "own"
+    words = "always, without a reminder: the agent's own asking"
+    reminds = False
+
+
+class AlwaysOffered(AskingRule):
+    """A reminder after every turn of calls."""
+
+    name = example = "always"
+    words = "always, with a reminder after every turn of calls"
+    is_untimed = True
+
+
+@dataclass(frozen=True)
+class OfferedByDraw(AskingRule):
+    """A reminder by a draw at each turn."""
+
+    name, example = "random", "random:0.3"
+    words = f"by a draw at each turn, with a chance from {CHANCES[0]} to {CHANCES[1]}"
+    is_untimed = True
+    text: str
+
+    @property
+    def chance(self) -> float:
+        return float(self.text.removeprefix(f"{self.name}:"))
+
+    @classmethod
+    def is_in(cls, value: object) -> bool:
+        return isinstance(value, str) and value.startswith(f"{cls.name}:")
+
+    @classmethod
+    def parse(cls, value: Any) -> Self:
+        rule, (low, high) = cls(value), CHANCES
+        with suppress(ValueError):
+            if low <= rule.chance <= high:
+                return rule
+        raise ValueError(f"{cls.name}: a chance from {low} to {high}, as in {cls.example}")
+
+    def offers(self, seen: Seen, key: str) -> bool:
+        return is_drawn(key, seen.progress.turn, self.chance)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class OfferedByGate(AskingRule):
+    """The learned rule."""
+
+    name, example = "gate", "a gate"
+    words = "where a learned rule expects enough of it"
+    gate: AskGate
+
+    @classmethod
+    def is_in(cls, value: object) -> bool:
+        return isinstance(value, Mapping | AskGate)
+
+    @classmethod
+    def parse(cls, value: Any) -> Self:
+        return cls(AskGate.model_validate(value))
+
+    def offers(self, seen: Seen, key: str) -> bool:
+        return self.gate.offers(row_of(seen))
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.gate.digest[:8]}"
+
+
+RULES: list[type[AskingRule]] = [OwnAsking, AlwaysOffered, OfferedByDraw, OfferedByGate]
+
+
+def kind_of_rule(value: object) -> type[AskingRule] | None:
+    """Return the class of the rule in an arm's `ask`; None if it is of no rule."""
+    return next((kind for kind in RULES if kind.is_in(value)), None)
+
+
+def asking_rule(value: object) -> AskingRule:
+    """Return the rule in an arm's `ask`. Raises `ValueError`."""
+    if (kind := kind_of_rule(value)) is None:
+        known = ", ".join(kind.example for kind in RULES)
+        raise ValueError(f"one of {known} (its content; only the command run reads a file)")
+    return kind.parse(value)
+
+
+@dataclass(frozen=True)
 class AskRule:
-    """Decides for one episode. `rule` is `OWN`, `ALWAYS`, `random:CHANCE` or a gate; `key` names its draws."""
+    """Decides for one episode. `rule` is an arm's `ask`; `key` names its draws."""
 
     rule: str | AskGate
     key: str = ""
     task_seen: bool = False
 
+    @cached_property
+    def _decides(self) -> AskingRule:
+        return asking_rule(self.rule)
+
     @property
     def reminds(self) -> bool:
-        return self.rule != OWN
+        return self._decides.reminds
 
-    def offers(self, steps: Iterable[Mapping[str, Any]], standing: LoopProgress) -> bool:
+    def offers(self, steps: Iterable[Mapping[str, Any]], progress: LoopProgress) -> bool:
         """Return whether help is offered after these steps."""
-        if isinstance(self.rule, AskGate):
-            return self.rule.offers(row_of(Seen(list(steps), standing, self.task_seen)))
-        if self.rule.startswith(RANDOM):
-            return is_drawn(self.key, standing.turn, chance_in(self.rule))
-        return True
+        return self._decides.offers(Seen(list(steps), progress, self.task_seen), self.key)

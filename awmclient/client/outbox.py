@@ -22,6 +22,7 @@ from awmclient.client.bodies import StepLike, as_list, numbered
 from awmclient.client.wire import Wire
 from awmclient.errors import ClientError, Refused, StepConflict, Unreachable
 from awmclient.nouns.asks import Heard
+from awmclient.nouns.sources import source_of
 from awmclient.nouns.values import MAX_BATCH_BYTES
 from awmclient.words.encoding import encode
 
@@ -194,7 +195,7 @@ class Outbox:
         # A caller that numbers its own steps leaves no number for a note.
         came = view.get("advice")
         # also the draft of a model, with which the dashboard closes an ask at its deadline
-        is_answer = isinstance(came, dict) and came.get("source") != "fallback"
+        is_answer = isinstance(came, dict) and source_of(came).is_answer
         if is_answer and not self._explicit:
             content = f"The advice in step {question.seq} came too late ({question.given_up}); the agent got no_advice."
             self.put_steps({"kind": "note", "content": content, "meta": {"unheard_ask": question.id}})

@@ -14,7 +14,7 @@ from awmclient.loop.ports import ActionEnvironment, ToolEnvironment
 from awmclient.nouns.kinds import is_message, is_nudge
 from awmclient.nouns.values import ASK_TOOL
 from awmclient.record.observations import as_object, observed, result_of, signals_of
-from awmclient.record.standing import LoopProgress
+from awmclient.record.progress import LoopProgress
 from awmclient.words.toolcalls import Call, id_of, is_reserved, unknown_tool
 
 
@@ -55,7 +55,7 @@ async def _approval(loop: LiveRollout, call: Call, number: int) -> Mapping[str, 
     known = gates.verdicts(loop.steps, number)
     if str(place) not in known:
         # of several calls the turn's message has named those to come
-        upcoming = loop.standing.pending or [call]
+        upcoming = loop.progress.pending or [call]
         why = next((step["content"] for step in reversed(loop.steps) if is_message(step)), "")
         said = why if loop.steps and loop.steps[-1].get("turn") == number else ""
         await _propose(loop, gates.proposed(upcoming, place, loop.limits.approve, said), number)
@@ -97,7 +97,7 @@ async def _ask(loop: LiveRollout, call: Call, place: dict[str, Any]) -> None:
     if problem := question_problem(question):
         await loop.record({**refused, "error": problem})
         return
-    if loop.standing.asks >= loop.limits.max_asks:
+    if loop.progress.asks >= loop.limits.max_asks:
         await loop.record({**refused, "result": NO_QUESTIONS_LEFT})
         return
     if not _is_offered(loop, place["turn"]):

@@ -41,7 +41,7 @@ async def choose(loop: LiveRollout, number: int, *, watched: bool = True) -> Tur
         with boundary(PolicyFault):
             async with timer:
                 with loop.span("choose", turn=number):
-                    return await loop.policy.act(loop.view(loop.steps, number, loop.standing.spent))
+                    return await loop.policy.act(loop.view(loop.steps, number, loop.progress.spent))
     except (PolicyFault, ModelFault) as failed:
         if timer.expired() and loop.interrupted:
             return None

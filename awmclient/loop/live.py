@@ -25,7 +25,7 @@ from awmclient.nouns.tools import ASK_SPEC, ToolSpec
 from awmclient.nouns.values import StopReason
 from awmclient.policies import Policy, View
 from awmclient.record.observations import bounded
-from awmclient.record.standing import LoopProgress
+from awmclient.record.progress import LoopProgress
 from awmclient.words.conversation import as_seen
 
 
@@ -93,7 +93,7 @@ class LiveRollout:
         self.steps: list[dict[str, Any]] = []
         self.episode: EpisodePort | None = None
         self.steered: SteeredEpisode | None = None
-        self.standing = LoopProgress()
+        self.progress = LoopProgress()
         self.clock = asyncio.get_running_loop().time
         self.started, self.waited = self.clock(), 0.0
         self.interrupted = False
@@ -119,7 +119,7 @@ class LiveRollout:
     def add(self, *steps: dict[str, Any]) -> None:
         for step in steps:
             self.steps.append(step)
-            self.standing.add(step)
+            self.progress.add(step)
 
     def check_time(self) -> None:
         if self.time_left() <= 0:

@@ -206,7 +206,7 @@ async def _ended(loop: LiveRollout, end: LoopEnd, on_end: OnEnd | None) -> Rollo
 
 def _result(loop: LiveRollout, **how: Any) -> RolloutResult:
     place = {"episode": loop.episode.id, "url": loop.episode.url} if loop.episode else {"episode": None}
-    counts = {"turns": loop.standing.turn, "asks": loop.standing.asks, "steps": loop.steps}
+    counts = {"turns": loop.progress.turn, "asks": loop.progress.asks, "steps": loop.steps}
     return RolloutResult(**{**place, **counts, **how})
 
 

@@ -18,7 +18,7 @@ from awmclient.nouns.tools import tools_problem
 from awmclient.policies import View
 from awmclient.record import wheel
 from awmclient.record.observations import as_object, as_spec, observed, plain
-from awmclient.record.standing import LoopProgress, active_s
+from awmclient.record.progress import LoopProgress, active_s
 from awmclient.words.conversation import as_seen
 from awmclient.words.encoding import encode
 from awmclient.words.prompts import system_prompt
@@ -132,14 +132,14 @@ async def take_up(loop: LiveRollout, episode: EpisodePort) -> None:
 
 def _past_views(loop: LiveRollout) -> list[View]:
     """Return the policy's view before each of its turns so far."""
-    views, standing, turn = [], LoopProgress(), 0
+    views, progress, turn = [], LoopProgress(), 0
     for place, step in enumerate(loop.steps):
         if (step.get("turn") or 0) > turn:
             turn = step["turn"]
             # a turn of a person at the wheel is none of the policy
             if step.get("acted_by") is None:
-                views.append(loop.view(loop.steps[:place], turn, standing.spent))
-        standing.add(step)
+                views.append(loop.view(loop.steps[:place], turn, progress.spent))
+        progress.add(step)
     return views
 
 

@@ -25,12 +25,12 @@ async def obey(
     """Do what a person at the wheel says until they hand it back. Return whether someone had it: then what the
     agent had decided (`dropped`, in this `turn`) is not to be made.
     """
-    if loop.steered is None or not (loop.steered.steered or loop.standing.driven):
+    if loop.steered is None or not (loop.steered.steered or loop.progress.driven):
         return False
     start, had, dropped = loop.clock(), False, list(dropped)
     found = await _read_wheel(loop, loop.steered)
-    while loop.standing.end is None and (found.held or found.orders):
-        if not loop.standing.driven:
+    while loop.progress.end is None and (found.held or found.orders):
+        if not loop.progress.driven:
             await loop.record(wheel.taken(dropped, turn, usage))
         had = True
         for order in found.orders:
@@ -41,10 +41,10 @@ async def obey(
                 start = loop.clock()
             else:
                 await _carry_out(loop, order)
-            if loop.standing.end is not None:
+            if loop.progress.end is not None:
                 break
         found = await _read_wheel(loop, loop.steered)
-    if loop.standing.driven:
+    if loop.progress.driven:
         await loop.record(wheel.handed_back())
     # `timeout_s` does not count the time of people.
     loop.waited += loop.clock() - start
@@ -53,7 +53,7 @@ async def obey(
 
 async def _suggest(loop: LiveRollout, order: WheelOrderView) -> None:
     """Let the agent choose for the person at the wheel, and note what it would do."""
-    number = loop.standing.turn + 1
+    number = loop.progress.turn + 1
     turn = await choose(loop, number, watched=False)
     assert turn is not None
     await loop.record(wheel.proposed(order, number, turn))
@@ -61,7 +61,7 @@ async def _suggest(loop: LiveRollout, order: WheelOrderView) -> None:
 
 async def _read_wheel(loop: LiveRollout, episode: SteeredEpisode) -> WheelView:
     with boundary(DashboardFault):
-        found = await episode.wheel(loop.standing.acted)
+        found = await episode.wheel(loop.progress.acted)
     changed: dict[str, Any] = dict(found.limits)
     loop.limits = replace(loop.limits, **changed)
     return found
@@ -79,4 +79,4 @@ async def _carry_out(loop: LiveRollout, order: WheelOrderView) -> None:
             found = await cast(ToolEnvironment, loop.environment).call_tool(order.call.name, order.call.arguments)
             with naming(f"order {order.number}, {order.call.name}"):
                 came = result_of(found)
-    await loop.record(wheel.step_of(order, loop.standing.turn + 1, came))
+    await loop.record(wheel.step_of(order, loop.progress.turn + 1, came))

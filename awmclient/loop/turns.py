@@ -13,7 +13,7 @@ from awmclient.loop.choice import choose
 from awmclient.loop.live import LiveRollout, LoopEnd
 from awmclient.loop.steering import obey
 from awmclient.policies import Turn
-from awmclient.record.standing import ENDS
+from awmclient.record.progress import ENDS
 from awmclient.words.prompts import NUDGE, OFFERED, STALLED
 from awmclient.words.toolcalls import Call, id_of
 
@@ -23,22 +23,22 @@ MALFORMED_IN_A_ROW = 3
 async def play_turns(loop: LiveRollout) -> LoopEnd:
     try:
         while True:
-            standing = loop.standing
-            if standing.end is None:
-                await obey(loop, standing.pending, standing.turn if standing.pending else None)
+            progress = loop.progress
+            if progress.end is None:
+                await obey(loop, progress.pending, progress.turn if progress.pending else None)
             # A resumed turn first makes its remaining calls; the limits on turns are checked between turns.
-            if not standing.pending:
+            if not progress.pending:
                 await _nudge(loop)
-                if standing.end is not None:
-                    raise LoopEnd(*standing.end)
-                if standing.malformed >= MALFORMED_IN_A_ROW:
+                if progress.end is not None:
+                    raise LoopEnd(*progress.end)
+                if progress.malformed >= MALFORMED_IN_A_ROW:
                     raise LoopEnd("gave_up")
-                if standing.spent >= loop.limits.max_steps:
+                if progress.spent >= loop.limits.max_steps:
                     raise LoopEnd("max_steps")
                 loop.check_time()
             # A copy, because each call that is recorded leaves `pending`.
-            decided = list(standing.pending)
-            number = standing.turn if decided else standing.turn + 1
+            decided = list(progress.pending)
+            number = progress.turn if decided else progress.turn + 1
             with loop.span("turn", turn=number):
                 await _turn(loop, decided, number)
     except LoopEnd as end:
@@ -51,7 +51,7 @@ async def _turn(loop: LiveRollout, decided: Sequence[Call], number: int) -> None
         if await obey(loop, calls[place:], number):
             break
         await make_call(loop, call, number)
-        if loop.standing.end is not None:
+        if loop.progress.end is not None:
             break
 
 
@@ -109,13 +109,13 @@ async def _scold(loop: LiveRollout, turn: Turn, words: str, number: int) -> None
 
 async def _nudge(loop: LiveRollout) -> None:
     """Remind an agent that repeats itself or makes errors that it can ask."""
-    standing, limits = loop.standing, loop.limits
-    if not loop.has_expert or not is_decision(standing, limits.max_asks):
+    progress, limits = loop.progress, loop.limits
+    if not loop.has_expert or not is_decision(progress, limits.max_asks):
         return
     if (rule := limits.ask) is not None:
-        if rule.reminds and rule.offers(loop.steps, standing):
-            await loop.record({"kind": "nudge", "content": OFFERED, "turn": standing.turn})
+        if rule.reminds and rule.offers(loop.steps, progress):
+            await loop.record({"kind": "nudge", "content": OFFERED, "turn": progress.turn})
         return
-    failing = 0 < limits.nudge_after <= standing.errors
-    if failing or 0 < limits.stall_after <= standing.stalled:
-        await loop.record({"kind": "nudge", "content": NUDGE if failing else STALLED, "turn": standing.turn})
+    failing = 0 < limits.nudge_after <= progress.errors
+    if failing or 0 < limits.stall_after <= progress.stalled:
+        await loop.record({"kind": "nudge", "content": NUDGE if failing else STALLED, "turn": progress.turn})

@@ -2,6 +2,8 @@
 
     values      names of states, tiers and sources; limits
     fields      limits of fields
+    ask_kinds   kinds of asks
+    sources     where advice comes from
     typed       typed asks and decisions
     tools       tools as an agent sees them
     asks        a question and its advice

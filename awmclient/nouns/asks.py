@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, StrictBool, StrictInt, WithJsonSchema, model_validator
 
+from awmclient.nouns.ask_kinds import ASK_KINDS
 from awmclient.nouns.fields import MAX_INT, WHOLE, Count, Line, Object, Shape, Text, bounded
+from awmclient.nouns.sources import SOURCES
 from awmclient.nouns.tools import ToolCall
 from awmclient.nouns.typed import (
     TYPED_FIELDS,
@@ -70,7 +72,7 @@ class Advice(Shape):
 
     @property
     def is_fallback(self) -> bool:
-        return self.source == "fallback"
+        return not SOURCES[self.source].is_answer
 
     def observation(self) -> Object:
         """Return what the agent sees of it: the advice, the decision, or the typed absence of one."""
@@ -138,7 +140,7 @@ class AskOpen(Shape):
 
     def typed(self) -> dict[str, Any]:
         """Return its typed part as `typed_of` does, without checking it again."""
-        return self._typed.model_dump(by_alias=True, exclude_none=True) if self.kind != "question" else {}
+        return self._typed.model_dump(by_alias=True, exclude_none=True) if not ASK_KINDS[self.kind].is_question else {}
 
 
 class AskView(Shape):

@@ -21,6 +21,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from awmclient.nouns.ask_kinds import ASK_KINDS, ask_kind
 from awmclient.nouns.fields import Line, Object, Shape, bounded, too_large
 
 AskKind = Literal["question", "approval", "choice", "form"]
@@ -155,7 +156,7 @@ def decision_on_timeout(typed: Mapping[str, Any]) -> dict[str, Any] | None:
     if not isinstance(wanted, Mapping):
         return None
     value = wanted["value"]
-    if typed["kind"] == "form":
+    if ask_kind(typed).is_form:
         return {"value": value}
     return {"chosen": value if isinstance(value, list) else [value]}
 
@@ -255,18 +256,9 @@ def _refuse_unread(schema: Any, place: str) -> None:
             _refuse_unread(one, f"{place}.{name}")
 
 
-PARTS_OF: dict[str, tuple[str, ...]] = {
-    "question": (),
-    "approval": ("calls",),
-    "choice": ("options", "many", "other"),
-    "form": ("response_schema",),
-}
-"""The fields of each kind; the first is required."""
-
-
 def _problem(ask: TypedAsk) -> str:
     """Return why an ask is not whole; empty if it is."""
-    parts = PARTS_OF[ask.kind]
+    parts = ASK_KINDS[ask.kind].fields
     given = [name for name in TYPED_FIELDS if name != "on_timeout" and getattr(ask, name) is not None]
     if stray := next((name for name in given if name not in parts), ""):
         return f"{stray}: an ask of kind {ask.kind} has no such field"
@@ -285,17 +277,17 @@ def _problem(ask: TypedAsk) -> str:
 
 
 def _problem_of_timeout(ask: TypedAsk) -> str:
-    wanted = ask.on_timeout
+    wanted, kind = ask.on_timeout, ASK_KINDS[ask.kind]
     if wanted is None or wanted == "no_advice":
         return ""
     if wanted == "reject":
-        return "" if ask.kind == "approval" else f"on_timeout: an ask of kind {ask.kind} has no calls to reject"
-    if ask.kind not in ("choice", "form"):
-        return "on_timeout: nothing is approved by silence; use no_advice or reject" if ask.kind == "approval" else (
+        return "" if kind.is_approval else f"on_timeout: an ask of kind {ask.kind} has no calls to reject"
+    if not kind.may_have_default:
+        return "on_timeout: nothing is approved by silence; use no_advice or reject" if kind.is_approval else (
             "on_timeout: a question has no default"
         )  # fmt: skip
     value = wanted.value
-    if ask.kind == "form":
+    if kind.is_form:
         return "" if isinstance(value, dict) else "on_timeout.value: the value of a form is an object"
     chosen = value if isinstance(value, list) else [value]
     known = {one.id for one in ask.options or []}

@@ -2,7 +2,7 @@
 
     observations  results as steps
     wheel         a person who acts for the agent
-    standing      a loop's knowledge, folded from steps
+    progress      a loop's knowledge, folded from steps
 
 Pure. `asking`, `client` and the rooms above them import it.
 """

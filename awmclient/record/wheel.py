@@ -1,7 +1,7 @@
 """A person at the wheel of a live episode: what a loop records of it, and what the record says of it. Pure.
 
 The loop reads orders from its dashboard (`ports.SteeredEpisode`) and carries them out; each of its steps says who
-acted. Called by the loop and `standing.py`.
+acted. Called by the loop and `progress.py`.
 """
 
 from __future__ import annotations

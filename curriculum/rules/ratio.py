@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Phase(StrEnum):
@@ -29,9 +30,22 @@ class Strategy(StrEnum):
     ADAPTIVE = "adaptive"
 
 
-SHARE = {Phase.SCAFFOLD: 0.75, Phase.BALANCED: 0.5, Phase.INDEPENDENCE: 0.25}
 SCAFFOLD_ABOVE, INDEPENDENCE_BELOW = 70, 40
 """Percent of rollouts with format errors. A rate equal to either boundary is Balanced."""
+
+
+class PhaseRule(NamedTuple):
+    """The share of rollouts with an expert in a phase, and its limits in words."""
+
+    share: float
+    limit: str
+
+
+PHASES = {
+    Phase.SCAFFOLD: PhaseRule(0.75, f"above {SCAFFOLD_ABOVE}%"),
+    Phase.BALANCED: PhaseRule(0.5, f"{INDEPENDENCE_BELOW} to {SCAFFOLD_ABOVE}%"),
+    Phase.INDEPENDENCE: PhaseRule(0.25, f"below {INDEPENDENCE_BELOW}%"),
+}
 BACK = 5
 """A phase with more help comes back only this many percent beyond its boundary: a rate that swings around one would
 else change the help at every step."""
@@ -110,9 +124,9 @@ def group(strategy: Strategy, phase: Phase, size: int) -> tuple[int, int]:
         return 0, size
     if strategy == Strategy.ALWAYS:
         return size, 0
-    share = SHARE[phase] if strategy == Strategy.ADAPTIVE else SHARE[Phase.BALANCED]
+    applied = phase if strategy == Strategy.ADAPTIVE else Phase.BALANCED
     # At least one of each: a group that is all helped, or all solo, shows no difference between the two.
-    expert = min(max(round(size * share), 1), size - 1)
+    expert = min(max(round(size * PHASES[applied].share), 1), size - 1)
     return expert, size - expert
 
 

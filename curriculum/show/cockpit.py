@@ -10,7 +10,7 @@ from curriculum import next_tasks
 from curriculum.models import Decision, TrainingStep
 from curriculum.rules import ratio
 from curriculum.rules.plan import CurriculumPlan
-from curriculum.rules.ratio import Help, Measured, Phase, Strategy
+from curriculum.rules.ratio import PHASES, Help, Measured, Phase, Strategy
 from curriculum.show import charts, series
 from curriculum.show.generations import SampledTurn, of_step
 from episodes.models import Run
@@ -23,7 +23,6 @@ from people.text.figures import Chart
 RUNS_SHOWN, TASKS_SHOWN, LINKS_SHOWN, SERIES_SHOWN = 50, 100, 8, 24
 DRAWN_TOGETHER = ("episode/format_error_rate", "episode/success_rate", "episode/completions", "episode/expert_rate")
 """Name prefixes of series that share a chart with others."""
-LIMITS = {Phase.SCAFFOLD: "above 70%", Phase.BALANCED: "40 to 70%", Phase.INDEPENDENCE: "below 40%"}
 STATES = {
     next_tasks.SERVED: "Served",
     next_tasks.LOCKED: "Locked",
@@ -64,7 +63,7 @@ def phases(plan: CurriculumPlan, coming: Help) -> list[dict[str, Any]]:
     for phase in Phase:
         expert, solo = ratio.group(plan.strategy, phase, plan.group_size)
         marks = [True] * expert + [False] * solo if plan.group_size <= 16 else []
-        about = {"name": phase.value.capitalize(), "limit": LIMITS[phase], "expert": expert, "solo": solo}
+        about = {"name": phase.value.capitalize(), "limit": PHASES[phase].limit, "expert": expert, "solo": solo}
         found.append({**about, "marks": marks, "now": phase == coming.phase, "value": phase.value})
     return found
 

@@ -17,13 +17,14 @@ from django.db.models import Q, QuerySet, Subquery
 from django.db.models.expressions import RawSQL
 from django.http import QueryDict
 
+from awmclient.nouns.sources import SOURCES
 from episodes.find import narrowing, search
 from episodes.find.narrowing import SAID, by_words, matching
 from episodes.find.recent import Window, has_index, window_of
-from episodes.find.selection import LENGTHS, NOT_VERIFIED
+from episodes.find.selection import ANSWERED, LENGTHS, NOT_VERIFIED
 from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run
 from episodes.stored import outcomes, run_names
-from episodes.stored.strip import BRIEFED, OUTCOME_WORDS
+from episodes.stored.strip import BRIEFED, OUTCOMES
 from episodes.visible import visibility
 from people.access import Actor, scoped, sees_outcomes
 from people.models import Project
@@ -34,13 +35,11 @@ COUNTED = 10_000
 FEW = 50
 """A search with at most this many matches in a window goes on in all episodes by its indexes: its words are rare."""
 VALUES = 8
-ASKED_WORDS = {
-    **{"human": "A person", "llm": "A model", "cache": "A reused answer", "script": "A script"},
-    **{"fallback": "Fell back", "cancelled": "Cancelled", "never": "Never asked"},
-}
+_NO_SOURCE = {"script": "A script", "cancelled": "Cancelled", "never": "Never asked"}
+ASKED_WORDS = {name: SOURCES[name].who if name in SOURCES else _NO_SOURCE[name] for name in ANSWERED}
 WORDS: dict[str, Mapping[str, str]] = {
     "state": dict(EpisodeState.choices),
-    "outcome": {**OUTCOME_WORDS, NOT_VERIFIED: "Not verified"},
+    "outcome": {**{name: kind.words for name, kind in OUTCOMES.items()}, NOT_VERIFIED: "Not verified"},
     "expert": dict(ExpertMode.choices),
     "origin": dict(Origin.choices),
     "asked": ASKED_WORDS,

@@ -17,7 +17,7 @@ from awmclient.schema import NOT_COUNTED
 from episodes.find import selection
 from episodes.find.search import Hit
 from episodes.models import Episode
-from episodes.stored.strip import OUTCOME_WORDS
+from episodes.stored.strip import OUTCOMES
 from episodes.visible import visibility
 from people.access import Actor, sees_outcomes
 from people.errors import Invalid, WrongScope
@@ -86,7 +86,7 @@ def matching(actor: Actor, said: Mapping[str, Sequence[str]]) -> QuerySet[Episod
 
 def _refuse_unknown_outcomes(actor: Actor, values: Sequence[str]) -> None:
     """Raise for an outcome that the environment server does not return and that no episode visible to the actor has."""
-    own = {*OUTCOME_WORDS, *NOT_COUNTED, "incomplete", "agent_error", "timeout", selection.NOT_VERIFIED}
+    own = {*OUTCOMES, *NOT_COUNTED, "incomplete", "agent_error", "timeout", selection.NOT_VERIFIED}
     for value in values:
         seen = visibility.of_project(actor).filter(reward_type=value.replace("\x00", ""))
         if value not in own and not seen.exists():

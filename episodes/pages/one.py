@@ -17,6 +17,7 @@ from django.template.loader import render_to_string
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from awmclient.nouns.kinds import is_briefing
+from awmclient.nouns.sources import SOURCES
 from episodes.find import held, in_episode
 from episodes.models import Episode, EpisodeState
 from episodes.record import recording
@@ -120,7 +121,7 @@ def briefing_words(request: MemberRequest, pk: str, seq: int) -> HttpResponse:
     step = json.loads(trajectory.step_text(lens_of(request.actor, one), one, min(seq, 2**31 - 1)))
     if not is_briefing(step):
         raise NotFound
-    words = {"text": clean(step["text"]), "human": step.get("source", "human") == "human"}
+    words = {"text": clean(step["text"]), "human": SOURCES[step.get("source", "human")].is_human}
     return render(request, "episodes/step/_briefing_words.html", words)
 
 

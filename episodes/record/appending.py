@@ -147,7 +147,7 @@ class LockedEpisode:
 class AppendContext:
     """The data of one transaction: the episodes it has locked, those that others have locked, the ended tokens."""
 
-    standings: dict[str, LockedEpisode]
+    locked_rows: dict[str, LockedEpisode]
     held: set[str]
     ended: set[str]
 
@@ -189,20 +189,20 @@ def _hoped(group: Sequence[Append]) -> dict[str, LockedEpisode]:
         entries, token = append.entries, append.actor.token.pk if append.actor.token is not None else ""
         stood = entries[0].seq - 1
         begun = LockedEpisode(append.actor.project.pk, "", stood, stood, token, append.attempt, waits=append.waits)
-        standing = hoped.setdefault(append.episode_id, begun)
-        goes_on = [entry.seq for entry in entries] == list(range(standing.last_seq + 1, stood + len(entries) + 1))
+        locked_row = hoped.setdefault(append.episode_id, begun)
+        goes_on = [entry.seq for entry in entries] == list(range(locked_row.last_seq + 1, stood + len(entries) + 1))
         # columns are sent as lines: a line break in an ID would shift the values of all others
         is_plain = append.episode_id.isalnum() and not any(entry.kind == StepKind.BRIEFING for entry in entries)
         # the statement checks one token and one attempt for each episode
-        is_of_one = (standing.token, standing.attempt) == (token, append.attempt)
+        is_of_one = (locked_row.token, locked_row.attempt) == (token, append.attempt)
         # of a person's batch the statement does not see that it is none of awmweb's own
         is_seen = not append.actor.signed_in
         if goes_on and is_plain and is_of_one and is_seen and holds(append.actor, may_record):
-            standing.fresh += entries
-            standing.last_seq = entries[-1].seq
+            locked_row.fresh += entries
+            locked_row.last_seq = entries[-1].seq
         else:
             odd.add(append.episode_id)
-    return {pk: standing for pk, standing in hoped.items() if pk not in odd}
+    return {pk: locked_row for pk, locked_row in hoped.items() if pk not in odd}
 
 
 @transaction.atomic
@@ -211,13 +211,13 @@ def _sort_out(group: Sequence[Append], wait: bool) -> list[AppendResult]:
     batch, 3. write."""
     with connection.cursor() as cursor:
         room = _room(cursor, group, wait)
-        _read_repeats(cursor, group, room.standings)
+        _read_repeats(cursor, group, room.locked_rows)
     results = [_result(append, room) for append in group]
     heard = {one.episode_id for one, result in zip(group, results, strict=True) if isinstance(result, int)}
-    if _write({pk: standing for pk, standing in room.standings.items() if pk in heard}) != heard:
+    if _write({pk: locked_row for pk, locked_row in room.locked_rows.items() if pk in heard}) != heard:
         raise RuntimeError("an episode moved while it was held; nothing of this group is acknowledged")
     for append in group:
-        append.steered = append.episode_id in heard and room.standings[append.episode_id].steered
+        append.steered = append.episode_id in heard and room.locked_rows[append.episode_id].steered
     return results
 
 
@@ -225,13 +225,13 @@ def _room(cursor: Any, group: Sequence[Append], wait: bool) -> AppendContext:
     # sorted, so that two groups lock in one order and cannot deadlock
     wanted = sorted({append.episode_id for append in group if is_id(append.episode_id)})
     cursor.execute(LOCK if wait else LOCK + "SKIP LOCKED", [wanted])
-    standings = {
+    locked_rows = {
         pk: LockedEpisode(project, state, last, last, attempt=attempt, origin=origin)
         for pk, project, state, last, attempt, origin in cursor.fetchall()
     }
     # with SKIP LOCKED a locked row is as absent as a missing one: only the second look can say which
-    missing = [pk for pk in wanted if pk not in standings]
-    return AppendContext(standings, _ids(cursor, EXISTS, missing), _ended(cursor, group))
+    missing = [pk for pk in wanted if pk not in locked_rows]
+    return AppendContext(locked_rows, _ids(cursor, EXISTS, missing), _ended(cursor, group))
 
 
 def _ended(cursor: Any, group: Sequence[Append]) -> set[str]:
@@ -247,18 +247,18 @@ def _ids(cursor: Any, query: str, ids: list[str]) -> set[str]:
     return {pk for (pk,) in cursor.fetchall()}
 
 
-def _read_repeats(cursor: Any, group: Sequence[Append], standings: dict[str, LockedEpisode]) -> None:
+def _read_repeats(cursor: Any, group: Sequence[Append], locked_rows: dict[str, LockedEpisode]) -> None:
     known = [
         (append.episode_id, entry.seq)
         for append in group
-        if (standing := standings.get(append.episode_id)) and append.entries[0].seq <= standing.stood
+        if (locked_row := locked_rows.get(append.episode_id)) and append.entries[0].seq <= locked_row.stood
         for entry in append.entries
-        if entry.seq <= standing.stood
+        if entry.seq <= locked_row.stood
     ]
     if known:
         cursor.execute(STORED, [[pk for pk, _ in known], [seq for _, seq in known]])
         for pk, seq, body in cursor.fetchall():
-            standings[pk].stored[seq] = body
+            locked_rows[pk].stored[seq] = body
 
 
 def _result(append: Append, room: AppendContext) -> AppendResult:
@@ -270,33 +270,33 @@ def _result(append: Append, room: AppendContext) -> AppendResult:
 
 def _place(append: Append, room: AppendContext) -> int:
     """Place a batch after the stored steps, completely or not at all."""
-    standing = _open_to(append.actor, append.episode_id, room)
-    if append.attempt not in (None, standing.attempt):
+    locked_row = _open_to(append.actor, append.episode_id, room)
+    if append.attempt not in (None, locked_row.attempt):
         raise EpisodeEnded  # for this attempt: another one has taken over the episode
-    refuse_gaps(standing.last_seq, append.entries)
-    fresh = [entry for entry in append.entries if entry.seq > standing.last_seq]
+    refuse_gaps(locked_row.last_seq, append.entries)
+    fresh = [entry for entry in append.entries if entry.seq > locked_row.last_seq]
     for entry in append.entries[: len(append.entries) - len(fresh)]:
-        stored = standing.text_at(entry.seq)
+        stored = locked_row.text_at(entry.seq)
         if stored is not None and not is_same(stored, entry.text):
             if Episode.every.filter(pk=append.episode_id, steps_erased_at__isnull=False).exists():
                 raise StepsErased  # what the loop sends again was right, and is no more there to compare
             raise StepConflict(f"Step {entry.seq} already exists with different content.")
-    refuse_late_briefing(append.episode_id, standing, fresh)
-    if fresh and standing.state not in LIVE_STATES:
-        standing.state = _reopened(append)
+    refuse_late_briefing(append.episode_id, locked_row, fresh)
+    if fresh and locked_row.state not in LIVE_STATES:
+        locked_row.state = _reopened(append)
     if fresh:
-        standing.fresh += fresh
-        standing.last_seq = fresh[-1].seq
-        standing.waits = append.waits
+        locked_row.fresh += fresh
+        locked_row.last_seq = fresh[-1].seq
+        locked_row.waits = append.waits
     return append.entries[-1].seq
 
 
-def refuse_late_briefing(episode_id: str, standing: LockedEpisode, fresh: Sequence[StepEntry]) -> None:
+def refuse_late_briefing(episode_id: str, locked_row: LockedEpisode, fresh: Sequence[StepEntry]) -> None:
     """Raise for a briefing after the agent's first action, or after another briefing."""
     places = [place for place, entry in enumerate(fresh) if entry.kind == StepKind.BRIEFING]
     if not places:
         return
-    if any(entry.kind in NO_BRIEFING_AFTER for entry in (*standing.fresh, *fresh[: places[-1]])):
+    if any(entry.kind in NO_BRIEFING_AFTER for entry in (*locked_row.fresh, *fresh[: places[-1]])):
         raise BriefingLate
     if Step.objects.filter(episode=episode_id, kind__in=NO_BRIEFING_AFTER).exists():
         raise BriefingLate
@@ -309,11 +309,11 @@ def _open_to(actor: Actor, episode_id: str, room: AppendContext) -> LockedEpisod
     may_record(actor)
     if episode_id in room.held:
         raise Held
-    standing = room.standings.get(episode_id)
-    if standing is None or standing.project_id != actor.project.pk:
+    locked_row = room.locked_rows.get(episode_id)
+    if locked_row is None or locked_row.project_id != actor.project.pk:
         raise NotFound
-    refuse_other_loop(actor, standing.origin)
-    return standing
+    refuse_other_loop(actor, locked_row.origin)
+    return locked_row
 
 
 def _reopened(append: Append) -> str:
@@ -382,15 +382,15 @@ def _sent(values: list[Any], of_one: bool) -> list[tuple[Any, ...]]:
 
 
 def _episodes(wanted: dict[str, LockedEpisode]) -> Iterable[str]:
-    standings = wanted.values()
+    locked_rows = wanted.values()
     yield "\n".join(wanted)
-    yield "\n".join([one.project_id for one in standings])
-    yield "\n".join([str(one.stood) for one in standings])
-    yield "\n".join([str(one.last_seq) for one in standings])
-    yield "\n".join(["".join([entry.code for entry in one.fresh]) for one in standings])
-    yield "\n".join([one.token for one in standings])
-    yield "\n".join(["" if one.attempt is None else str(one.attempt) for one in standings])
-    yield "\n".join([str(EpisodeState.WAITING) if one.waits else "" for one in standings])
+    yield "\n".join([one.project_id for one in locked_rows])
+    yield "\n".join([str(one.stood) for one in locked_rows])
+    yield "\n".join([str(one.last_seq) for one in locked_rows])
+    yield "\n".join(["".join([entry.code for entry in one.fresh]) for one in locked_rows])
+    yield "\n".join([one.token for one in locked_rows])
+    yield "\n".join(["" if one.attempt is None else str(one.attempt) for one in locked_rows])
+    yield "\n".join([str(EpisodeState.WAITING) if one.waits else "" for one in locked_rows])
 
 
 def _steps(wanted: dict[str, LockedEpisode]) -> Iterable[str]:

@@ -15,8 +15,8 @@ from difflib import SequenceMatcher
 from typing import Any, Literal
 
 from awmclient.nouns.fields import CAME, has_come
-from episodes.show.step_cards import cell_of
 from episodes.show.tables import Touched, touched_rows
+from episodes.show.values import cell_of
 from people.text.plain_text import clean
 from people.text.prose import in_line
 

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from awmclient.nouns.ask_kinds import ask_kind
+from awmclient.nouns.sources import DECIDERS
 from people.text.plain_text import clean
 
 VERDICTS = {"approve": ("Approved", "i-yes"), "edit": ("Edited", "i-pen"), "reject": ("Rejected", "i-no")}
-KINDS = {"approval": "Approval", "choice": "Choice", "form": "Form"}
 ON_TIMEOUT = {"reject": "reject", "no_advice": "no advice"}
 
 
@@ -52,9 +53,6 @@ class Approval:
     changed: list[ChangedValue]
 
 
-_DECIDERS = {"person": "a person", "model": "a model", "standing": "a standing answer"}
-
-
 def approval_of(step: Mapping[str, Any]) -> Approval | None:
     """Return the decision on a recorded call; None if it waited for none."""
     given = step.get("approval")
@@ -62,9 +60,10 @@ def approval_of(step: Mapping[str, Any]) -> Approval | None:
         return None
     verdict, by = str(given.get("verdict")), str(given.get("by"))
     word, symbol = VERDICTS.get(verdict, ("Decided", ""))
-    if by == "timeout":
+    decider = DECIDERS.get(by, DECIDERS["person"])
+    if decider.is_silence:
         return Approval(symbol, "not run: no one approved it", [])
-    who = f"{word.lower()} by {_DECIDERS.get(by, 'a person')}"
+    who = f"{word.lower()} by {decider.words}"
     decided = {"verdict": verdict, "arguments": step.get("arguments")}
     line = _call_line({"arguments": given.get("proposed") or {}}, decided) if verdict == "edit" else Decided("")
     changed = [one for one in line.arguments if one.before is not None]
@@ -84,10 +83,11 @@ def decided_lines(typed: Mapping[str, Any] | None, decision: Mapping[str, Any] |
     """Return a decision line by line; empty without one. What it names is looked up in the ask."""
     if not typed or not decision:
         return []
-    if typed["kind"] == "approval":
+    kind = ask_kind(typed)
+    if kind.is_approval:
         calls = {call["id"]: call for call in typed["calls"]}
         return [_call_line(calls.get(one["id"], {}), one) for one in decision.get("calls") or []]
-    if typed["kind"] == "choice":
+    if kind.is_choice:
         labels = {one["id"]: one["label"] for one in typed["options"]}
         lines = [Decided("Chosen", "i-yes", text=clean(labels.get(one, one))) for one in decision.get("chosen") or []]
         return [*lines, *([Decided("Other", text=clean(decision["other"]))] if decision.get("other") else [])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from episodes.stored.strip import MARKS
 from people.text.plain_text import clean
@@ -21,15 +21,26 @@ SAID = {
     "v": "the verifier ran, after the agent finished",
     "n": "in progress",
 }
+
+
+class NoAnswer(NamedTuple):
+    """Why no expert answered: a sentence, a label, and whether an ask without a model ends with it as it opens."""
+
+    sentence: str
+    label: str
+    is_immediate: bool = False
+
+
 NO_ANSWER = {
-    "deadline": "No answer before the deadline.",
-    "declined": "Every expert declined.",
-    "budget": "The run's budget for human answers is used up.",
-    "backpressure": "The expected wait was over the limit.",
-    "no_model": "This arm asks models only, and none is configured.",
-    "expert_fault": "The expert model gave no usable answer.",
-    "unreachable": "The dashboard could not be reached.",
+    "deadline": NoAnswer("No answer before the deadline.", "no answer in time"),
+    "declined": NoAnswer("Every expert declined.", "every expert declined"),
+    "budget": NoAnswer("The run's budget for human answers is used up.", "budget for human answers used up", True),
+    "backpressure": NoAnswer("The expected wait was over the limit.", "expected wait over the limit", True),
+    "no_model": NoAnswer("This arm asks models only, and none is configured.", "no model configured", True),
+    "expert_fault": NoAnswer("The expert model gave no usable answer.", "the model failed"),
+    "unreachable": NoAnswer("The dashboard could not be reached.", "unreachable"),
 }
+"""By the reason that is stored with the ask."""
 SAMPLE_STEPS: list[dict[str, Any]] = [
     {"seq": 1, "kind": "message", "role": "assistant", "content": "The agent's thought, in its own words, muted."},
     {
@@ -87,4 +98,10 @@ def marks() -> list[dict[str, Any]]:
 
 def why_no_answer(reason: str) -> str:
     """Return why no expert answered an ask that fell back, by the reason that is stored with it."""
-    return NO_ANSWER.get(reason) or f"No expert answered ({clean(reason).replace('_', ' ')})."
+    known = NO_ANSWER.get(reason)
+    return known.sentence if known else f"No expert answered ({clean(reason).replace('_', ' ')})."
+
+
+def label_of_no_answer(reason: str) -> str:
+    """Return the same in a few words."""
+    return NO_ANSWER[reason].label if reason in NO_ANSWER else clean(reason) or "no reason recorded"

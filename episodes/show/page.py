@@ -12,20 +12,16 @@ from episodes.models import AGAIN, Episode, EpisodeState, VerifierOutcome
 from episodes.show import durability, windows
 from episodes.show.findings import failed_check, found_by
 from episodes.show.state_lines import DiffLine, diff_lines
-from episodes.show.step_cards import DIFF_LINES, card_of, pieces_of
+from episodes.show.step_cards import DIFF_LINES, card_of
+from episodes.show.values import pieces_of
 from episodes.show.wall import EpisodeRow, row_of
 from episodes.stored import packs
-from episodes.stored.strip import actions_in, changes_of, outcome_words
+from episodes.stored.strip import OUTCOMES, actions_in, changes_of, outcome_words
 from episodes.visible import visibility
 from episodes.visible.lens import Lens
 from people.access import Actor
 from people.text.plain_text import clean
 
-FOUND = {
-    "complete": "The task is complete",
-    "others": "The task is not complete",
-    "judge_error": "Unknown outcome: the verifier or its judge failed",
-}
 STOPS = {
     "done": "agent finished",
     "max_steps": "step limit",
@@ -179,8 +175,8 @@ def headline(episode: Episode, outcome: VerifierOutcome | None, open_asks: int, 
     acted = actions_in(episode.strip)
     actions = f"{acted} {'action' if acted == 1 else 'actions'}"
     if outcome is not None:
-        found = FOUND.get(outcome.reward_type)
-        return f"{found or 'Outcome: ' + clean(outcome.reward_type)}, after {actions}."
+        kind = OUTCOMES.get(outcome.reward_type)
+        return f"{kind.finding if kind else 'Outcome: ' + clean(outcome.reward_type)}, after {actions}."
     if episode.state in ("waiting", "parked"):
         awaited = "an answer" if open_asks < 2 else f"{open_asks:,} answers"
         parked = ", parked" if episode.state == "parked" else ""

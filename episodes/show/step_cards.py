@@ -9,37 +9,39 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from awmclient.nouns.ask_kinds import ask_kind
 from awmclient.nouns.fields import CAME, has_come, is_copied
 from awmclient.nouns.kinds import is_call
+from awmclient.nouns.sources import SOURCES, source_of
 from awmclient.schema import ASKS_BACK
 from awmenv.offers import OF_ENVIRONMENT
-from episodes.show.decisions import KINDS, Approval, Decided, approval_of, decided_lines
+from episodes.show.decisions import Approval, Decided, approval_of, decided_lines
 from episodes.show.json_layout import is_json, laid_out, shape_of
 from episodes.show.json_paths import ROOT, under
 from episodes.show.legend import why_no_answer
-from episodes.show.state_lines import LONG_VALUE, DiffLine, as_text, diff_lines
+from episodes.show.state_lines import LONG_VALUE, DiffLine, diff_lines
+from episodes.show.values import (
+    LONG_RESULT,
+    FullCounts,
+    ResultTable,
+    json_pieces,
+    number,
+    pieces_of,
+    table_of,
+    words_of,
+)
 from episodes.stored.strip import StepMark, is_cancelled, mark_of, outcome_words
-from episodes.stored.truncation import LIMITS
 from people.text.in_words import bytes_in_words
 from people.text.plain_text import clean
 
-LONG_WORDS = 90
-LONG_RESULT = 16_000
-TABLE_ROWS = 50
-TABLE_COLUMNS = 12
 DIFF_LINES = 8
 SOURCES_SHOWN = 12
-CUT_AT = frozenset(most for _, most in LIMITS)
 _ID = re.compile(r"[A-Za-z0-9]{1,40}")
-_TOKEN = re.compile(
-    # \Z: a text that was cut in the middle has no closing quote
-    r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*(?:"|\\?\Z))|(?P<atom>-?\d[\d.eE+-]*|true|false|null)'
-)
 
 
 @dataclass(frozen=True)
@@ -50,15 +52,6 @@ class Argument:
     size: str = ""
     full: str = ""
     path: str = ""
-
-
-@dataclass(frozen=True)
-class ResultTable:
-    """Rows of a result; a cell is None for null."""
-
-    columns: list[str]
-    rows: list[list[str | None]]
-    hidden: int = 0
 
 
 @dataclass(frozen=True)
@@ -269,7 +262,7 @@ def result_of(step: Mapping[str, Any]) -> ShownResult | None:
     raw = step[name]
     text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str)
     value = shape_of(text) if isinstance(raw, str) else raw
-    full = _FullCounts(step, name)
+    full = FullCounts(step, name)
     table = table_of(value, full)
     in_json = not isinstance(value, str) or is_json(text)
     whole_text = laid_out(text, LONG_RESULT) if in_json else text
@@ -305,161 +298,32 @@ def _meta(step: Mapping[str, Any], size: str) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def number(value: object) -> str:
-    """Return a number with a real minus sign and without trailing zeros."""
-    if not isinstance(value, int | float):
-        return "none"
-    text = f"{value:.3f}".rstrip("0")
-    return (text + "0" if text.endswith(".") else text).replace("-", "−")
-
-
-class _FullCounts:
-    """How many entries the lists of a result have, in a step that is here only in its cut form, too."""
-
-    def __init__(self, step: Mapping[str, Any] | None = None, field_name: str = "") -> None:
-        cut = (step or {}).get("cut")
-        mark: Mapping[str, Any] = cut if isinstance(cut, Mapping) else {}
-        counts = mark.get("counts")
-        self._counts: Mapping[str, Any] = counts if isinstance(counts, Mapping) else {}
-        self._field, self._is_cut = field_name, field_name in (mark.get("fields") or ())
-
-    def of(self, entries: Sized, name: str = "") -> int:
-        """Return the count of the whole result, or of the list that it has under `name`."""
-        known = self._counts.get(f"{self._field}.{name}" if name else self._field)
-        return known if isinstance(known, int) and known > len(entries) else len(entries)
-
-    def is_open(self, entries: Sized, name: str = "") -> bool:
-        """Return whether there can be more entries: steps that were stored before counts were have none."""
-        return self._is_cut and len(entries) in CUT_AT and self.of(entries, name) == len(entries)
-
-
-def words_of(value: object, full: _FullCounts | None = None) -> str:
-    """Return a result in one short line."""
-    full = full or _FullCounts()
-    if isinstance(value, str):
-        first = clean(value).strip().split("\n", 1)[0]
-        return first[:LONG_WORDS] + ("…" if len(first) > LONG_WORDS else "") if first else "empty text"
-    if isinstance(value, list):
-        unit = "row" if value and all(isinstance(row, Mapping) for row in value) else "item"
-        count = full.of(value)
-        return f"{'first ' if full.is_open(value) else ''}{count:,} {unit}{'' if count == 1 else 's'}"
-    if isinstance(value, Mapping):
-        return _object_in_words(value, full)
-    return clean(json.dumps(value))
-
-
-_NAMES = ("id", "key", "subject", "title", "name", "status", "state")
-
-
-def _object_in_words(value: Mapping[str, Any], full: _FullCounts) -> str:
-    """Return an object by its name field, else by its only list, else by the object inside it."""
-    flat = {name: item for name, item in value.items() if not isinstance(item, list | Mapping) and item is not None}
-    lists = [(name, rows) for name, rows in value.items() if isinstance(rows, list)]
-    inside = [(name, item) for name, item in value.items() if isinstance(item, Mapping) and item]
-    if len(lists) == 1 and not any(_is_name(name) for name in flat):
-        name, rows = lists[0]
-        return f"{'first ' if full.is_open(rows, name) else ''}{count_of(name, full.of(rows, name))}"
-    if len(inside) == 1 and not any(_is_name(name) for name in flat):
-        return _cut(f"{clean(inside[0][0])}: {_object_in_words(inside[0][1], _FullCounts())}")
-    if not flat:
-        count = full.of(value)
-        return f"{count:,} {'field' if count == 1 else 'fields'}" if value else "empty object"
-    first = sorted(flat, key=lambda name: _NAMES.index(name) if name in _NAMES else len(_NAMES))
-    return _cut(", ".join(f"{clean(name)} {as_text(flat[name])}" for name in first[:3]))
-
-
-def _is_name(name: object) -> bool:
-    return name in _NAMES or str(name).endswith(("_id", "_key"))
-
-
-def _cut(line: str) -> str:
-    return line[:LONG_WORDS] + "…" if len(line) > LONG_WORDS else line
-
-
-def count_of(name: str, count: int) -> str:
-    """Return no tickets, 1 ticket, 3 tickets: by the name of the list."""
-    if count != 1:
-        return f"{count:,} {clean(name)}" if count else f"no {clean(name)}"
-    for many, one in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ss", "ss"), ("s", "")):
-        if str(name).endswith(many):
-            return f"1 {clean(str(name)[: -len(many)] + one)}"
-    return f"1 in {clean(name)}"
-
-
-def table_of(value: object, full: _FullCounts | None = None) -> ResultTable | None:
-    """Return a table for a list of flat objects, also if the list is the only field of an object."""
-    place = ""
-    if isinstance(value, Mapping):
-        lists = [(name, rows) for name, rows in value.items() if isinstance(rows, list)]
-        flat = all(not isinstance(item, Mapping) for item in value.values())
-        place, value = lists[0] if len(lists) == 1 and flat else ("", None)
-    if not isinstance(value, list) or not value or not all(isinstance(row, Mapping) for row in value):
-        return None
-    if any(isinstance(item, list | Mapping) for row in value for item in row.values()):
-        return None
-    columns = list(dict.fromkeys(name for row in value for name in row))[:TABLE_COLUMNS]
-    rows = [[null_or_text(row.get(column, "")) for column in columns] for row in value[:TABLE_ROWS]]
-    count = (full or _FullCounts()).of(value, place)
-    return ResultTable([clean(column) for column in columns], rows, max(0, count - TABLE_ROWS))
-
-
-def null_or_text(value: object) -> str | None:
-    """Return the text of a table's cell; None is null, which differs from an empty text."""
-    return None if value is None else cell_of(value)
-
-
-def cell_of(value: object) -> str:
-    text = clean("" if value is None else value if isinstance(value, str) else json.dumps(value))
-    return text[:LONG_VALUE] + "…" if len(text) > LONG_VALUE else text
-
-
-def json_pieces(text: str) -> Iterator[tuple[str, str]]:
-    """Yield JSON text cut into (css class, text): names are muted, values are ink."""
-    end = 0
-    for found in _TOKEN.finditer(text):
-        if found.start() > end:
-            yield "", text[end : found.start()]
-        css = "jk" if found["key"] else "js" if found["text"] else "jn"
-        yield css, clean(found[0])
-        end = found.end()
-    if end < len(text):
-        yield "", clean(text[end:])
-
-
-def pieces_of(value: object) -> list[tuple[str, str]]:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return list(json_pieces(laid_out(text, LONG_RESULT)[:LONG_RESULT]))
-
-
 def initials(name: str) -> str:
     parts = re.split(r"[\s._@-]+", name.strip())
     return "".join(part[0] for part in parts if part)[:2].upper() or "?"
 
 
-_SOURCES = {"human": "answered", "llm": "answered (model)", "cache": "answered (reused)"}
-
-
 def _ask_card(step: Mapping[str, Any]) -> AskCard:
     advice = step.get("advice") or {}
-    source, author = str(advice.get("source", "")), clean(advice.get("author") or "")
-    fallback = source == "fallback"
-    by_script = source == "human" and (step.get("meta") or {}).get("answered_by") == "script"
+    source, author = source_of(advice), clean(advice.get("author") or "")
+    fallback = not source.is_answer
+    by_script = source.is_human and (step.get("meta") or {}).get("answered_by") == "script"
     sight = "sees verifier" if advice.get("privilege") == "sees_verifier" else "blind"
     return AskCard(
         question=clean(step.get("question", "")),
         context=clean(step.get("context") or ""),
         status=mark_of(dict(step)).code,
-        author=author or ("Someone" if source == "human" else "A model"),
+        author=author or ("Someone" if source.is_human else "A model"),
         said=f"{_how(advice, by_script)}, {sight}",
         text="" if fallback else clean(advice.get("text", "")),
         calls=[call_in_words(call) for call in advice.get("tool_calls") or []],
-        human=source == "human" and not by_script,
+        human=source.is_human and not by_script,
         initials=initials(author or "?"),
         ask_id=str(step.get("ask") or ""),
         no_advice=f"{why_no_answer(str(advice.get('reason') or 'deadline'))} No advice was sent." if fallback else "",
         files=_file_links(step.get("files")),
         sent_files=_file_links(advice.get("files")),
-        kind=KINDS.get(str((step.get("typed") or {}).get("kind")), ""),
+        kind=ask_kind(step.get("typed")).word,
         decided=decided_lines(step.get("typed"), advice.get("decision")),
     )
 
@@ -471,7 +335,7 @@ def _file_links(files: Sequence[Mapping[str, Any]] | None) -> list[FileLink]:
 
 
 def _briefing_card(step: Mapping[str, Any]) -> BriefingCard:
-    human, author = step.get("source", "human") == "human", clean(step.get("author") or "")
+    human, author = SOURCES[step.get("source", "human")].is_human, clean(step.get("author") or "")
     apart = step.get("privilege") == "sees_verifier"
     # sources become links, so only what can be an ID stays
     sources = [one for one in step.get("sources") or [] if _ID.fullmatch(str(one))]
@@ -493,9 +357,9 @@ def _how(advice: Mapping[str, Any], by_script: bool) -> str:
         return "asked back (script)" if by_script else "asked back"
     if by_script:
         return "answered (script)"
-    if advice.get("source") == "llm" and advice.get("reason") == "prepared":
+    if source_of(advice).is_model and advice.get("reason") == "prepared":
         return "draft, sent because no expert answered"
-    return _SOURCES.get(str(advice.get("source", "")), "answered")
+    return source_of(advice).did
 
 
 def call_in_words(call: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from episodes.show.state_lines import row_key
-from episodes.show.step_cards import null_or_text
+from episodes.show.values import null_or_text
 from people.text.plain_text import clean
 
 COLUMNS = 24

@@ -31,14 +31,14 @@ def of_episode(episode: Episode | str) -> VerifierOutcome | None:
     return VerifierOutcome.objects.filter(episode=episode).found_here().first()
 
 
-def standing() -> OutcomeQuerySet:
+def in_force() -> OutcomeQuerySet:
     """Return the outcomes that count, without those that a repaired verifier superseded."""
     return VerifierOutcome.objects.exclude(source=VerifierOutcome.Source.SUPERSEDED)
 
 
 def by_source(episode: Episode) -> dict[str, VerifierOutcome]:
     """Return the verifier's outcome, and the reported one."""
-    return {one.source: one for one in standing().filter(episode=episode)}
+    return {one.source: one for one in in_force().filter(episode=episode)}
 
 
 def superseded(episode: Episode | str) -> OutcomeQuerySet:
@@ -55,7 +55,7 @@ def first_types(episodes: Iterable[str]) -> dict[str, str]:
 
 def of_outer_episode() -> OutcomeQuerySet:
     """Filter to the episode of the surrounding query."""
-    return standing().filter(episode=OuterRef("pk"))
+    return in_force().filter(episode=OuterRef("pk"))
 
 
 def found_of_outer_episode() -> OutcomeQuerySet:
@@ -69,7 +69,7 @@ def found_of_outer_episode() -> OutcomeQuerySet:
 
 def of_episodes(episodes: Iterable[str]) -> OutcomeQuerySet:
     """Return outcomes of all sources, the oldest first; without superseded ones."""
-    return standing().filter(episode__in=list(episodes)).order_by("pk")
+    return in_force().filter(episode__in=list(episodes)).order_by("pk")
 
 
 def of_project(project: Project) -> OutcomeQuerySet:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from awmclient.nouns.sources import source_of
+
 
 @dataclass(frozen=True)
 class StepMark:
@@ -52,9 +54,24 @@ BRIEFED = "b"
 ACTIONS = tuple(code for code in MARKS if code in _SHOWN - {BRIEFED} and not MARKS[code].symbol.startswith("v-"))
 """Letters of the steps that count against an agent's budget."""
 ASKS = tuple(code for code in MARKS if MARKS[code].symbol.startswith("a-"))
-OUTCOMES = {"complete": "C", "others": "X", "judge_error": "J"}
-OUTCOME_WORDS = {"complete": "Complete", "others": "Not complete", "judge_error": "Judge error"}
 ADVICE_REASONS = {"declined": "d", "cancelled": "c", "episode_ended": "c"}
+
+
+@dataclass(frozen=True)
+class OutcomeKind:
+    """A reward type with a look of its own: its label, what the page of its episode says, and its mark."""
+
+    words: str
+    finding: str
+    mark: StepMark
+
+
+OUTCOMES = {
+    "complete": OutcomeKind("Complete", "The task is complete", MARKS["C"]),
+    "others": OutcomeKind("Not complete", "The task is not complete", MARKS["X"]),
+    "judge_error": OutcomeKind("Judge error", "Unknown outcome: the verifier or its judge failed", MARKS["J"]),
+}
+"""By wire name, in the order of lists. Which count is said by `awmclient.schema.NOT_COUNTED`."""
 
 
 def code_of(step: Mapping[str, Any]) -> str:
@@ -79,12 +96,12 @@ def is_cancelled(step: Mapping[str, Any]) -> bool:
 
 def outcome_words(reward_type: str) -> str:
     """Return the label of an outcome; a type without one keeps its wire name."""
-    return OUTCOME_WORDS.get(reward_type, reward_type)
+    return OUTCOMES[reward_type].words if reward_type in OUTCOMES else reward_type
 
 
 def outcome_letter(reward_type: str) -> str:
     """Return the hexagon of an outcome; a reward type without a shape of its own gets the hollow one."""
-    return OUTCOMES.get(reward_type, "v")
+    return OUTCOMES[reward_type].mark.code if reward_type in OUTCOMES else "v"
 
 
 def _code_of_action(step: Mapping[str, Any]) -> str:
@@ -99,7 +116,7 @@ def _code_of_action(step: Mapping[str, Any]) -> str:
 def _code_of_ask(advice: Mapping[str, Any] | None) -> str:
     if not advice:
         return "o"
-    if advice.get("source") != "fallback":
+    if source_of(advice).is_answer:
         return "a"
     return ADVICE_REASONS.get(str(advice.get("reason")), "f")
 

@@ -18,7 +18,8 @@ from awmenv.models import BuildReport
 from episodes.events import DEAF_S, SILENT_S
 from episodes.models import Episode
 from episodes.show.html_cache import context_of, picture_of
-from episodes.show.step_cards import initials, number
+from episodes.show.step_cards import initials
+from episodes.show.values import number
 from episodes.show.wall import STALLED_S
 from episodes.show.windows import ShownStep
 from episodes.stored import strip as line
@@ -60,7 +61,6 @@ ASKS = {
     "declined": ("a-declined", "idle", "Declined"),
     "cancelled": ("a-cancelled", "idle", "Cancelled"),
 }
-OUTCOMES = {"complete": ("v-complete", "good"), "others": ("v-others", "bad"), "judge_error": ("v-judge", "ver")}
 REPORTED = format_html(' <small class="meta" title="{}">reported</small>', "No verifier found this outcome.")
 TIERS = {
     "container": ", a disposable container declared by the operator",
@@ -97,7 +97,7 @@ def outcome_state(value: str | None, ended: bool = False, source: str = "") -> S
     verifier found says so."""
     if not value:
         return _st("v-hex", "idle", "Not verified" if ended else "Not verified yet")
-    symbol, css = OUTCOMES.get(value, ("v-hex", "mono"))
+    symbol, css = (kind.mark.symbol, kind.mark.css) if (kind := line.OUTCOMES.get(value)) else ("v-hex", "mono")
     words, title = clean(line.outcome_words(value)), f"reward_type {clean(value)}"
     drawn = format_html('<span class="st {}" title="{}">{}{}</span>', css, title, g(symbol), words)
     return drawn if source != "reported" else drawn + REPORTED

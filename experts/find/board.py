@@ -13,7 +13,8 @@ from typing import Any
 
 from django.db.models import Aggregate, Case, Count, DurationField, F, Q, QuerySet, When
 
-from episodes.show.decisions import KINDS, Decided, on_timeout_in_words, proposed_lines
+from awmclient.nouns.ask_kinds import ASK_KINDS
+from episodes.show.decisions import Decided, on_timeout_in_words, proposed_lines
 from episodes.stored.strip import actions_in
 from episodes.visible import visibility
 from experts.endings import waited
@@ -109,7 +110,7 @@ class AskRow:
     @property
     def kind(self) -> str:
         """The word for a typed ask; empty for a question."""
-        return KINDS.get(self.ask.kind, "")
+        return ASK_KINDS[self.ask.kind].word
 
     @property
     def on_timeout(self) -> str:

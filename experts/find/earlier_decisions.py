@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from awmclient.nouns.sources import DECIDERS
 from episodes.show.decisions import Decided, decided_lines
 from episodes.visible import visibility
 from experts.find.reading import NOT_LISTED
@@ -41,7 +42,7 @@ def earlier_decisions(actor: Actor, ask: Ask, now: datetime) -> tuple[list[Earli
     found = [
         (one, said, [line])
         for one in rows.defer("context", *NOT_LISTED).order_by("-closed_at")[:READ]
-        if (said := one.accepted) is not None and said.by in ("person", "model")
+        if (said := one.accepted) is not None and said.by and DECIDERS[said.by].has_looked
         for line in decided_lines(one.typed, said.decision)
         if line.name in tools
     ]

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.utils.http import urlencode
 
-from episodes.show.decisions import KINDS
+from awmclient.nouns.ask_kinds import ASK_KINDS
 from experts.models import Ask, Privilege, Tier
 from experts.who import eligibility
 from experts.who.eligibility import (
@@ -39,12 +39,22 @@ SHOWS = {
     "model": "Model",
     "grouped": "Grouped",
 }
+
+
+class QueueOrder(NamedTuple):
+    """An order of the queue: its label, and the key of an ask; without one they stay in the order of claims."""
+
+    label: str
+    key: Callable[[Spot], Any] | None = None
+
+
 SORTS = {
-    "deadline": "deadline",
-    "turn": "claim order",
-    "oldest": "longest wait",
-    "newest": "newest",
-    "priority": "priority",
+    # asks for people before those of models
+    "deadline": QueueOrder("deadline", lambda one: (not one.for_people, one.deadline_at, -one.priority)),
+    "turn": QueueOrder("claim order"),
+    "oldest": QueueOrder("longest wait", lambda one: one.created_at),
+    "newest": QueueOrder("newest", lambda one: -one.created_at.timestamp()),
+    "priority": QueueOrder("priority", lambda one: (-one.priority, one.deadline_at)),
 }
 
 VALUES: dict[str, Callable[[Spot], Sequence[str | None]]] = {
@@ -150,14 +160,8 @@ def says(ask: Ask, q: str) -> bool:
 
 
 def sorted_by(some: list[Spot], sort: str) -> list[Spot]:
-    keys: dict[str, Any] = {
-        # asks for people before those of models
-        "deadline": lambda one: (not one.for_people, one.deadline_at, -one.priority),
-        "oldest": lambda one: one.created_at,
-        "newest": lambda one: -one.created_at.timestamp(),
-        "priority": lambda one: (-one.priority, one.deadline_at),
-    }
-    return sorted(some, key=keys[sort]) if sort in keys else some
+    key = SORTS[sort].key if sort in SORTS else None
+    return sorted(some, key=key) if key is not None else some
 
 
 def groups(some: Iterable[Spot], found: Iterable[Spot], *, alone: bool = False) -> list[list[Spot]]:
@@ -200,7 +204,7 @@ def choices(found: list[Spot], wish: QueueQuery) -> list[tuple[str, str, str, li
         "tier": {str(value): word for value, word in Tier.choices},
         "sight": {str(value): word for value, word in Privilege.choices},
         "run": runs,
-        "kind": {"question": "Question", **KINDS},
+        "kind": {name: kind.label for name, kind in ASK_KINDS.items()},
     }
     made = []
     for name, words in (

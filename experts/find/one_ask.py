@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from awmclient.nouns.ask_kinds import ASK_KINDS
 from awmclient.schema import ASKS_BACK
 from episodes.show import windows
-from episodes.show.decisions import KINDS, on_timeout_in_words
+from episodes.show.decisions import on_timeout_in_words
 from episodes.visible.lens import Lens
 from experts.find import board
 from experts.find.attached import question_files, unsent_files
@@ -57,7 +58,7 @@ def asked_for(ask: Ask) -> AskedFor:
         text=clean(ask.question),
         is_markdown=is_markdown(ask.question),
         context=clean(ask.context or ""),
-        kind=KINDS.get(ask.kind, ""),
+        kind=ASK_KINDS[ask.kind].word,
         typed=typed_for_form(ask),
         on_timeout=on_timeout_in_words(ask.typed) if ask.typed else "",
         budget_s=board.budget_of(ask),

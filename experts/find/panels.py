@@ -16,6 +16,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from awmclient.asking.gates import WRITES, is_gated
+from awmclient.nouns.sources import SOURCES
 from awmclient.schema import ASKS_BACK
 from episodes.models import Episode
 from episodes.show import tables, windows
@@ -165,7 +166,7 @@ class Mine:
 def mine_of(actor: Actor, ask: Ask, now: datetime) -> Mine:
     """Return what can be done with the person's answer: edit until the agent has read it, withdraw in time."""
     said = ask.accepted
-    own = said is not None and actor.owns(said.author_key) and said.source != "cache"
+    own = said is not None and actor.owns(said.author_key) and not SOURCES[said.source].is_reused
     unread = ask.status == AskStatus.ANSWERED and own and not ask.is_final
     acted = actions_in(ask.episode.strip[: ask.seq])
     return Mine(ask, unread, unread and ask.deadline_at > now and ask.episode.is_live, acted)
@@ -294,7 +295,7 @@ def thread_of(ask: Ask) -> list[EarlierAsk]:
     while place is not None and place not in known and len(found) < THREAD_SHOWN:
         known.add(place)
         one = rows.get(pk=place)
-        said = one.accepted if one.accepted is not None and one.accepted.source != "fallback" else None
+        said = one.accepted if one.accepted is not None and SOURCES[one.accepted.source].is_answer else None
         found.append(
             EarlierAsk(one, clean(one.question), said, decided_lines(one.typed, said.decision if said else None))
         )

@@ -27,6 +27,7 @@ from mcp.shared.exceptions import McpError
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp.shared.version import SUPPORTED_PROTOCOL_VERSIONS
 
+from awmclient.nouns.ask_kinds import ASK_KINDS
 from awmclient.nouns.typed import CALLS_MAX
 from awmclient.schema import (
     ASK_SPEC,
@@ -551,8 +552,9 @@ class Exchange(EventStore):
 def result_of(view: AskView, kind: str = "question") -> types.CallToolResult:
     """Return the advice as text and as a value. Without advice, and of a decision, the text is the value as JSON."""
     advice = view.advice or Advice(text="", source="fallback", reason=view.reason or view.status)
-    seen = shown(_elicited(advice) if kind == "form" else advice.observation())
-    is_value = kind == "form" or advice.is_fallback or advice.decision is not None
+    is_form = ASK_KINDS[kind].is_form
+    seen = shown(_elicited(advice) if is_form else advice.observation())
+    is_value = is_form or advice.is_fallback or advice.decision is not None
     texts = [json.dumps(seen)] if is_value else [seen["advice"], *map(json.dumps, seen.get("tool_calls", []))]
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=text) for text in texts if text]
     return types.CallToolResult(content=content, structuredContent=seen)

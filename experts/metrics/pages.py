@@ -14,9 +14,10 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
+from episodes.show.legend import label_of_no_answer
 from experts.find.board import percent
 from experts.metrics import records
-from experts.metrics.records import TIMES, Look, Numbers
+from experts.metrics.records import TIMES, DeskMetrics, Look
 from experts.metrics.statistics import RATE_FROM_H, Calls, HourlyRate, MetricsLine, Middle, Proportion
 from people.access import MemberRequest, may_see_metrics, member_required
 from people.text.in_words import duration
@@ -43,14 +44,6 @@ COLUMNS = {
 }
 BESIDE = {"taken": ("Reused an answer", "share of people's answers that started from an earlier answer")}
 """Metrics of the project as a whole that have no column."""
-REASONS = {
-    "deadline": "no answer in time",
-    "declined": "every expert declined",
-    "budget": "budget for human answers used up",
-    "backpressure": "expected wait over the limit",
-    "expert_fault": "the model failed",
-    "no_model": "no model configured",
-}
 
 
 @require_GET
@@ -78,9 +71,7 @@ def metrics_page(request: MemberRequest) -> HttpResponse:
         "columns": [_column(look, name) for name in ("name", *COLUMNS)],
         "arm_columns": [_column(look, name, asks="Asks", name="Run") for name in ("name", *COLUMNS)],
         "sorts": _sorts(look),
-        "reasons": [
-            (REASONS.get(why, clean(why) or "no reason recorded"), n) for why, n in found.desk.fell_back.items()
-        ],
+        "reasons": [(label_of_no_answer(why), n) for why, n in found.desk.fell_back.items()],
         "file": look.query(),
         "all_asks": Look(time="all").query(),
         "plain": Look(time=look.time, sort=look.sort).query(),
@@ -89,7 +80,7 @@ def metrics_page(request: MemberRequest) -> HttpResponse:
     return render(request, "experts/desk/metrics.html", context)
 
 
-def _headline(found: Numbers) -> str:
+def _headline(found: DeskMetrics) -> str:
     """Return the headline: "187 of 214 asks were answered in time. Median wait: 0:42."."""
     desk = found.desk
     closed = desk.in_time.of

@@ -19,6 +19,7 @@ from django.db.models.lookups import IsNull
 from django.utils import timezone
 from django.utils.http import urlencode
 
+from awmclient.nouns.sources import SOURCES
 from awmclient.schema import NOT_COUNTED
 from episodes.models import Episode, Origin, Run, Step, found_here
 from episodes.stored import run_names
@@ -44,7 +45,6 @@ CHOICES = 50
 LOOKED_THROUGH = 2_000
 FAULT_WORDS = 120
 TIMES = {"day": ("24 hours", 1), "week": ("7 days", 7), "month": ("30 days", 30), "all": ("All time", None)}
-ADVISED = ("human", "llm", "cache")
 
 
 class AskRecord(NamedTuple):
@@ -140,7 +140,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class DeskMetrics:
     """All metrics of the page, the file and the API. `more`: older asks exist that are not counted."""
 
     since: datetime | None
@@ -157,7 +157,7 @@ class Numbers:
         return [self.desk, *self.experts, *self.arms]
 
 
-def metrics_of(actor: Actor, look: Look, now: datetime) -> Numbers:
+def metrics_of(actor: Actor, look: Look, now: datetime) -> DeskMetrics:
     """Return all metrics.
 
     1. Read the asks. 2. Compare with the agents' next calls. 3. Compute the rows of desk, experts, arms and models.
@@ -165,11 +165,11 @@ def metrics_of(actor: Actor, look: Look, now: datetime) -> Numbers:
     may_see_metrics(actor)
     rows = _rows(actor, look, now)
     asks = rows[:MOST]
-    did = _compared([row for row in asks if row.source in ADVISED and not row.unread][:COMPARED])
+    did = _compared([row for row in asks if row.source and SOURCES[row.source].is_answer and not row.unread][:COMPARED])
     hidden = visibility.withheld(actor, {row.episode for row in asks})
     records = [_asked(row, did.get(row.pk, ""), row.episode in hidden) for row in asks]
     begin, end = look.span(now)
-    return Numbers(
+    return DeskMetrics(
         # if the limit cut the list, the period begins with the oldest ask that is counted
         since=_oldest(asks) if len(rows) > MOST else begin,
         until=end,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, TypeVar
 
+from awmclient.nouns.sources import source_named
 from experts.metrics.adherence import CANNOT_TELL, FOLLOWED
 from people.rates import Z, wilson
 
@@ -57,7 +58,7 @@ class Asked:
     @property
     def is_by_person(self) -> bool:
         """Whether a person answered, on a page or with a token of theirs; other tokens are programs."""
-        return self.source == "human" and self.behind in ("", "person")
+        return source_named(self.source).is_human and self.behind in ("", "person")
 
 
 @dataclass(frozen=True)
@@ -286,7 +287,8 @@ def expert_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[MetricsLi
 
 def _expert_of(one: Asked) -> str:
     """Return the expert whose row counts this ask's advice. A cached answer counts for no expert."""
-    return "cache" if one.source == "cache" else one.author_key if one.source in ("human", "llm") else ""
+    source = source_named(one.source)
+    return one.source if source.is_reused else one.author_key if source.is_written else ""
 
 
 def _expert_line(key: str, name: str, asks: Sequence[Asked], humans: Sequence[Asked]) -> MetricsLine:

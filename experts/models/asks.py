@@ -15,6 +15,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
+from awmclient.nouns.ask_kinds import ASK_KINDS
+from awmclient.nouns.sources import SOURCES
 from awmclient.schema import Advice as AdviceValue
 from awmclient.schema import FileRef, ToolCall
 from episodes.models import AppendOnly, Episode, Privilege
@@ -165,7 +167,7 @@ class Ask(models.Model):
     consumed_at = models.DateTimeField(null=True, blank=True)
     kind = models.CharField(
         max_length=8,
-        choices=[("question", "Question"), ("approval", "Approval"), ("choice", "Choice"), ("form", "Form")],
+        choices=[(name, kind.label) for name, kind in ASK_KINDS.items()],
         default="question",
         db_default="question",
     )
@@ -253,9 +255,7 @@ class Advice(AppendOnly):
     standing = models.ForeignKey(
         StandingAnswer, null=True, blank=True, on_delete=models.SET_NULL, related_name="decided"
     )
-    source = models.CharField(
-        max_length=8, choices=[("human", "Human"), ("llm", "Model"), ("cache", "Cache"), ("fallback", "Fallback")]
-    )
+    source = models.CharField(max_length=8, choices=[(name, kind.label) for name, kind in SOURCES.items()])
     author = models.CharField(max_length=160, blank=True)
     author_key = models.CharField(max_length=160, blank=True)
     behind = models.CharField(max_length=8, blank=True, default="", db_default="")
@@ -295,7 +295,7 @@ class Advice(AppendOnly):
 
         The wire's word for the source is `human` all the same, since it is not one of our models; `behind` says more.
         """
-        return self.source == "human" and is_program(self.author_key, self.behind)
+        return SOURCES[self.source].is_human and is_program(self.author_key, self.behind)
 
     @cached_property
     def file_refs(self) -> list[FileRef]:

@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from pydantic import ValidationError
 
+from awmclient.nouns.ask_kinds import ASK_KINDS
 from awmclient.schema import AnswerBody, StandingAnswerBody
 from episodes.stored import packs, repairs
 from experts.errors import DraftConflict
@@ -190,7 +191,7 @@ def verifier(request: MemberRequest, pk: str) -> HttpResponse:
 def similar(request: MemberRequest, pk: str) -> HttpResponse:
     """Show earlier answers to similar asks, to read and to start from; for an approval earlier decisions."""
     one = _ask(request, pk)
-    if one.kind == "approval":
+    if ASK_KINDS[one.kind].is_approval:
         found, total = earlier_decisions(request.actor, one, timezone.now())
         return _fragment("experts/ask/_earlier_decisions.html", {"ask": one, "found": found, "total": total})
     return _fragment("experts/ask/_similar.html", {"ask": one, "found": earlier(request.actor, one)})

@@ -80,7 +80,7 @@ def queue_page(request: MemberRequest) -> HttpResponse:
         "filtered": wish.narrows,
         "facets": filters.facets(seen.found, wish),
         "choices": filters.choices(seen.found, wish),
-        "sorts": filters.SORTS.items(),
+        "sorts": [(name, order.label) for name, order in filters.SORTS.items()],
         "headline": _headline(seen, wish, now),
         "reasons": board.reasons(seen.found, now, policies.desk_of(actor.project).capacity),
         "before": wish.query(page=wish.page - 1) if wish.page > 1 else "",

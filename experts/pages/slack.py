@@ -15,6 +15,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse, RawPostDataExce
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
+from awmclient.nouns.ask_kinds import ask_kind
 from episodes.show.decisions import proposed_lines
 from experts import slack_answers
 from experts.find.reading import asks_of
@@ -191,7 +192,7 @@ def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _decision(typed: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    if typed["kind"] == "approval":
+    if ask_kind(typed).is_approval:
         calls = []
         for place, call in enumerate(typed["calls"]):
             reason = {"reason": why} if (why := fields.get(f"why:{place}")) else {}
@@ -206,9 +207,9 @@ def _decision(typed: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, 
 def _window(ask: Ask) -> dict[str, Any] | None:
     """Return the window of an answer; None if Slack cannot show the ask whole."""
     blocks = [*_texts(ask.question)] if len(ask.question) <= slack.TEXT_CHARS else []
-    typed = ask.typed or {}
-    asked = _calls(typed) if ask.kind == "approval" else _options(typed) if ask.kind == "choice" else []
-    if not blocks or asked is None or ask.kind == "form":
+    typed, kind = ask.typed or {}, ask_kind(ask.typed)
+    asked = _calls(typed) if kind.is_approval else _options(typed) if kind.is_choice else []
+    if not blocks or asked is None or kind.is_form:
         return None
     note = _input(NOTE, "Note to the agent" if typed else "Your answer", _text(), optional=bool(typed))
     return {

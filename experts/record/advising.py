@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
+from awmclient.nouns.sources import SOURCES
 from awmclient.schema import ASKS_BACK, ToolCall
 from episodes.record import ask_steps
 from episodes.show.decisions import decision_in_words
@@ -372,7 +373,7 @@ def _editable_answer(ask: Ask, actor: Actor) -> Advice:
     if ask.status != AskStatus.ANSWERED or ask.accepted is None:
         raise TooLate if ask.status != AskStatus.OPEN else StillOpen
     # a reused answer was written for another ask
-    if not actor.owns(ask.accepted.author_key) or ask.accepted.source == "cache":
+    if not actor.owns(ask.accepted.author_key) or SOURCES[ask.accepted.source].is_reused:
         raise NotYours
     if ask.is_final:
         raise Used

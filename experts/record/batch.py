@@ -16,6 +16,7 @@ from typing import Any
 from django.utils import timezone
 from pydantic import ValidationError
 
+from awmclient.nouns.ask_kinds import ASK_KINDS
 from awmclient.schema import StandingAnswerBody
 from episodes.models import Run
 from experts.models import Advice, Ask, Privilege
@@ -56,7 +57,7 @@ def _checked(actor: Actor, chosen: Sequence[str], verdict: str, reason: str) -> 
     asks = list(
         Ask.objects.filter(project=actor.project, pk__in=chosen).select_related("episode__run").order_by("deadline_at")
     )
-    if any(ask.kind != "approval" for ask in asks):
+    if not all(ASK_KINDS[ask.kind].is_approval for ask in asks):
         raise Invalid("Only approvals can be approved or rejected.")
     if len({ask.privilege for ask in asks}) > 1:
         # a reason that was written with verifier access must not reach a blind ask

@@ -19,6 +19,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.utils import timezone
 
+from awmclient.nouns.ask_kinds import ASK_KINDS
 from awmclient.nouns.typed import TYPED_FIELDS
 from awmclient.schema import AskOpen
 from awmenv.blockers import Blocker, matched
@@ -79,7 +80,7 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
     may_record(actor)
     # of everything: a repeated key with another body is a conflict
     # a plain question's has no typed fields, as in versions that had none
-    known_fields = wanted.model_dump(exclude={"kind", *TYPED_FIELDS} if wanted.kind == "question" else set())
+    known_fields = wanted.model_dump(exclude={"kind", *TYPED_FIELDS} if ASK_KINDS[wanted.kind].is_question else set())
     if wanted.thread is None:
         known_fields.pop("thread")
     digest = hashlib.sha256(json.dumps(known_fields, sort_keys=True).encode()).hexdigest()

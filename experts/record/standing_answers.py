@@ -15,6 +15,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from awmclient.nouns.ask_kinds import ASK_KINDS
 from awmclient.nouns.fields import too_large
 from awmclient.nouns.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES
 from awmclient.schema import StandingAnswerBody
@@ -109,7 +110,7 @@ def decided_by_standing(ask: Ask, desk: Desk | None = None) -> Advice | None:
     The caller must hold the locks of episode and ask, or insert the ask now. `desk` has the settings, if they
     are read already.
     """
-    if ask.kind != "approval" or not ask.typed:
+    if not ASK_KINDS[ask.kind].is_approval or not ask.typed:
         return None
     names = {call["name"] for call in ask.typed["calls"]}
     desk = desk or desk_of(ask.project)

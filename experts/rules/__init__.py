@@ -8,6 +8,7 @@
     second_look      rules that return an answer
     sources          where an ask comes from, in words
     interrupts       pauses of other agents as typed asks
+    token_counts     tokens of a reply
     file_types       which files can be attached
 
 Every room of `experts` can import it; it reads no database.

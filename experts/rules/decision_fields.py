@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from awmclient.nouns.ask_kinds import ask_kind
 from people.errors import Invalid
 from people.text.json_text import parse_typed
 from people.text.plain_text import clean, cleaned, with_line_ends, writable
@@ -80,11 +81,11 @@ def fields_of(typed: Mapping[str, Any], draft: Mapping[str, Any] | None) -> Fiel
     """Return the fields of a typed ask, filled from a draft or an earlier decision."""
     # a draft is what a program or an earlier version has stored, and can have any shape
     said = _dict(draft)
-    if typed["kind"] == "approval":
+    if ask_kind(typed).is_approval:
         known = {str(one.get("id")): one for one in map(_dict, _list(said.get("calls")))}
         calls = [_call(place, one, known.get(one["id"], {})) for place, one in enumerate(typed["calls"])]
         return Fields("approval", calls=calls)
-    if typed["kind"] == "choice":
+    if ask_kind(typed).is_choice:
         chosen = _list(said.get("chosen"))
         options = [(one, one["id"] in chosen) for one in typed["options"]]
         return Fields(
@@ -102,9 +103,9 @@ def fields_of(typed: Mapping[str, Any], draft: Mapping[str, Any] | None) -> Fiel
 
 def draft_of(typed: Mapping[str, Any], post: Post) -> dict[str, Any]:
     """Return what was typed, as drafts have it: texts, right or not."""
-    if typed["kind"] == "approval":
+    if ask_kind(typed).is_approval:
         return {"calls": [_call_draft(n, call, post) for n, call in enumerate(typed["calls"])]}
-    if typed["kind"] == "choice":
+    if ask_kind(typed).is_choice:
         known = {str(place): one["id"] for place, one in enumerate(typed["options"])}
         return {"chosen": [known[one] for one in post("chosen") if one in known], "other": _sent(post, "other")}
     shown, _ = _shape(typed["response_schema"], {})
@@ -114,10 +115,10 @@ def draft_of(typed: Mapping[str, Any], post: Post) -> dict[str, Any]:
 def decision_of(typed: Mapping[str, Any], post: Post) -> dict[str, Any]:
     """Return the decision of the fields. Raises `Invalid` with the field whose text is no value."""
     draft = draft_of(typed, post)
-    if typed["kind"] == "approval":
+    if ask_kind(typed).is_approval:
         both = zip(typed["calls"], draft["calls"], strict=True)
         return {"calls": [_decided(number, call, said) for number, (call, said) in enumerate(both, 1)]}
-    if typed["kind"] == "choice":
+    if ask_kind(typed).is_choice:
         return {"chosen": draft["chosen"]} | ({"other": draft["other"]} if draft["other"].strip() else {})
     shown, _ = _shape(typed["response_schema"], {})
     return {"value": _values(shown, draft["texts"], {}, "")}

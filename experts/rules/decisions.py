@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from awmclient.nouns.ask_kinds import ask_kind
 from awmclient.nouns.fields import too_large
 from awmclient.nouns.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES, TypedDecision, decision_on_timeout
 from episodes.tool_schemas import Checker
@@ -58,13 +59,13 @@ def checked(
     """
     if given is None:
         raise Misfit(f"{name}: this ask wants a decision of kind {typed['kind']}, not only a text.")
-    part = {"approval": "calls", "choice": "chosen", "form": "value"}[typed["kind"]]
+    part = ask_kind(typed).decided_in
     said = _read(given, name)
-    if stray := sorted(said.keys() - {part} - ({"other"} if typed["kind"] == "choice" else set())):
+    if stray := sorted(said.keys() - {part} - ({"other"} if ask_kind(typed).is_choice else set())):
         raise Misfit(f"{name}.{stray[0]}: an ask of kind {typed['kind']} takes `{part}`.")
-    if typed["kind"] == "approval":
+    if ask_kind(typed).is_approval:
         return {"calls": _calls(typed["calls"], said.get("calls") or [], tools, f"{name}.calls")}
-    if typed["kind"] == "choice":
+    if ask_kind(typed).is_choice:
         return _choice(typed, said, name)
     return {"value": _value(typed["response_schema"], said.get("value"), f"{name}.value")}
 
@@ -81,7 +82,7 @@ def _read(given: Any, name: str) -> dict[str, Any]:
 def refuse_default(typed: Mapping[str, Any]) -> None:
     """Raise for a default on timeout that the schema of its own form refuses."""
     wanted = decision_on_timeout(typed)
-    if typed["kind"] == "form" and wanted is not None:
+    if ask_kind(typed).is_form and wanted is not None:
         _value(typed["response_schema"], wanted["value"], "on_timeout.value")
 
 

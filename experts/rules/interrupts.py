@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from awmclient.nouns.ask_kinds import ask_kind
 from awmclient.nouns.interrupts import Interrupt, ResumeEntry, RunInterrupts
 from awmclient.nouns.typed import OPTIONS_MAX, TypedAsk
 from awmclient.schema import CONTEXT_MAX, MAX_DEADLINE_S, QUESTION_MAX, Advice
@@ -75,10 +76,10 @@ def _payload(interrupt: Interrupt, fields: Mapping[str, Any], advice: Advice) ->
     decision = advice.decision.model_dump(exclude_none=True)
     if isinstance((interrupt.metadata or {}).get(OURS), Mapping):
         return decision
-    if fields["kind"] == "approval":
+    if ask_kind(fields).is_approval:
         return _approved(decision["calls"][0], interrupt.response_schema)
     schema = interrupt.response_schema or {}
-    if fields["kind"] == "choice":
+    if ask_kind(fields).is_choice:
         chosen = decision["chosen"][0]
         return chosen if _words_of_enum(schema) else chosen == YES
     return decision["value"] if schema.get("type") == "object" else decision["value"].get(VALUE)

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from episodes.show.legend import NO_ANSWER
 from experts.models import Ask, Desk, Tier
 from experts.rules.routing import DeskLoad, RoutingRules, alike, draft_time, draw, route
 from experts.who.advisers import online_for
 from experts.who.arriving import FoundDesk, NearAsk, arrival
 from experts.who.policies import policy_of
-
-IMMEDIATE = {"budget", "backpressure", "no_model"}
-"""Reasons for which an ask without a model falls back immediately."""
 
 
 def place(ask: Ask, desk: Desk, found: FoundDesk, now: datetime) -> str:
@@ -32,7 +30,8 @@ def place(ask: Ask, desk: Desk, found: FoundDesk, now: datetime) -> str:
     # of a typed ask no draft is prepared: at the deadline silence means what its asker said
     if Tier.LLM in way.tiers and not ask.typed:
         ask.draft_at = draft_time(now, min(ask.deadline_at, ask.human_deadline_at or ask.deadline_at))
-    return way.reason if not way.tiers and way.reason in IMMEDIATE else ""
+    known = NO_ANSWER.get(way.reason)
+    return way.reason if not way.tiers and known is not None and known.is_immediate else ""
 
 
 def load_for(

@@ -16,6 +16,7 @@ from typing import IO, Any, get_args
 
 from django.utils import timezone
 
+from awmclient.nouns.sources import source_of
 from awmclient.schema import LIVE_STATES
 from episodes.find.selection import filtered
 from episodes.models import Episode, Step
@@ -205,7 +206,7 @@ def _answers(dataset: Dataset, episode: str, until: int | None) -> Iterator[Answ
         advice = body.get("advice") or {}
         text, author, source, privilege = (str(advice.get(name) or "") for name in _OF_ADVICE)
         # the name of a model identifies no person
-        if author and source != "llm" and not dataset.recipe.authors:
+        if author and not source_of(advice).is_model and not dataset.recipe.authors:
             author = opaque(dataset.project.pk, author)
         question = str(body.get("question", ""))
         yield Answered(step.seq, asks.get(step.seq, ""), question, text, author, source, privilege)

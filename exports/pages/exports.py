@@ -15,9 +15,10 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from awmclient.schema import NOT_COUNTED
 from episodes.models import Episode, ExpertMode, Run
 from episodes.stored import run_names
-from episodes.stored.strip import outcome_words
+from episodes.stored.strip import OUTCOMES, outcome_words
 from exports.assembly import storing
 from exports.errors import BadRecipe
 from exports.explain import comparing, errata, explaining, reasons
@@ -38,7 +39,6 @@ from people.text.in_words import clock, count
 LISTED, CHOICES, YAML_MAX = 50, 100, 64 * 1024
 COMPARED = 500_000
 """The most rows, of both exports together, that a page compares. The command compares larger ones."""
-OUTCOMES = ("complete", "others")
 ADVICE = (
     ("keep", "Keep", "as the agent read it"),
     ("keep_masked", "Keep, masked", "no loss on turns that ask"),
@@ -222,7 +222,12 @@ def _menus(request: MemberRequest) -> dict[str, list[str]]:
         )
     }
     runs = [text for run in _runs(request) for text in (run.pk, run.name)]
-    return {"outcome": list(OUTCOMES), "expert": list(ExpertMode.values), **found, "run": runs}
+    return {
+        "outcome": [name for name in OUTCOMES if name not in NOT_COUNTED],
+        "expert": list(ExpertMode.values),
+        **found,
+        "run": runs,
+    }
 
 
 def _runs(request: MemberRequest) -> list[Run]:

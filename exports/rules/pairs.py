@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from awmclient.nouns.kinds import is_ask
+from awmclient.nouns.sources import source_of
 from awmclient.schema import ASK_TOOL
 from exports.record import Record
 from exports.rules.shaping import Shaped, TrainingLine
@@ -235,7 +236,7 @@ def from_advice(episode: ShapedEpisode) -> Iterator[PreferencePair]:
             continue
         if not tried.message.get("tool_calls"):
             continue  # an action of an environment without tools
-        if advice.get("source") not in ("human", "llm") or advice.get("privilege") != "blind":
+        if not source_of(advice).is_written or advice.get("privilege") != "blind":
             continue
         wanted = advice["tool_calls"][0]
         function = {"name": wanted["name"], "arguments": wanted.get("arguments") or {}}

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from django.db import connection
 
+from awmclient.nouns.sources import source_of
 from awmenv.health import Health
 from episodes.models import Episode, Fork, Run
 from episodes.stored import outcomes as kept
@@ -270,7 +271,7 @@ def _together(rows: Iterable[tuple[str, str, str]]) -> Iterator[list[tuple[str, 
 def _hide_author(step: dict[str, Any], project_id: str) -> None:
     advice = {"ask": step.get("advice"), "briefing": step}.get(step["kind"])
     # the name of a model identifies no person
-    if isinstance(advice, dict) and advice.get("author") and advice.get("source") != "llm":
+    if isinstance(advice, dict) and advice.get("author") and not source_of(advice).is_model:
         advice["author"] = opaque(project_id, advice["author"])
     # awmweb's own loop records an opaque ID; another can write a name
     if (actor := step.get("acted_by")) and _OPAQUE.fullmatch(actor) is None:

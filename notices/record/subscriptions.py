@@ -32,8 +32,6 @@ from people.text.plain_text import clean
 ADDRESS_CHARS = 1000
 CHANNELS_MAX = 10
 """Channels of one person in one project."""
-WITH_CODE = (Channel.EMAIL, Channel.SLACK)
-"""Channels that a code confirms: others could name the mailbox or the member, too."""
 SLACK_MEMBER = re.compile(r"[UW][A-Z0-9]{2,20}", re.ASCII)
 TRIES_MAX = 5
 """Wrong codes after which a code is invalid."""
@@ -62,11 +60,11 @@ def subscribe(
         kind=kind,
         target=target,
         ended_at=None,
-        defaults={"secret": secret, "name": clean(name)[:120], "is_confirmed": kind not in WITH_CODE},
+        defaults={"secret": secret, "name": clean(name)[:120], "is_confirmed": not Channel(kind).code_sent},
     )
     if is_new:
         record(actor, "turned on notifications", _place(subscription))
-        if kind in WITH_CODE:
+        if Channel(kind).code_sent:
             _send_code(subscription)
     return subscription
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from awmclient.asking.rules import AskGate
+from awmclient.asking.rules import AskGate, asking_rule
 from awmclient.schema import ASK_TOOL
 from awmclient.words.prompts import system_prompt
 from awmenv.health import Health
@@ -214,8 +214,8 @@ def _shared(document: PlanDocument) -> list[str]:
 
 def _value(document: PlanDocument, arm: PlannedArm, name: str) -> str:
     value = arm.policy or document.policy if name == "policy" else getattr(arm, name)
-    if isinstance(value, AskGate):
-        return f"gate {value.digest[:8]}"
+    if name == "ask" and value is not None:
+        return str(asking_rule(value))
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -35,22 +35,15 @@ from runs.play import forking, prompting
 from runs.show import campaigns, forks, lanes
 from runs.statistics import forked
 
-KINDS = {
-    "call": "Another call",
-    "advice": "Other advice",
-    "words": "Words to the agent",
-    "ask": "Ask here",
-    "policy": "Another model",
-    "nothing": "Choose again",
+CHANGES = {
+    "call": ("Another call", "against the recorded call, made again"),
+    "advice": ("Other advice", "against the recorded advice, given again"),
+    "words": ("Words to the agent", "against the agent that chooses again without them"),
+    "ask": ("Ask here", "a question to the experts, against the recorded choice"),
+    "policy": ("Another model", "against the agent that chooses again"),
+    "nothing": ("Choose again", "against the recorded choice, made again"),
 }
-ABOUT = {
-    "call": "against the recorded call, made again",
-    "advice": "against the recorded advice, given again",
-    "words": "against the agent that chooses again without them",
-    "ask": "a question to the experts, against the recorded choice",
-    "policy": "against the agent that chooses again",
-    "nothing": "against the recorded choice, made again",
-}
+"""What a fork can change, each with its label and what it is compared with."""
 SIZES = (4, 8, 16)
 PROOF_TRIES = 8
 """The branches per arm that the form suggests for the proof of a correction."""
@@ -109,8 +102,8 @@ def _change(given: Mapping[str, str]) -> dict[str, Any]:
     # the action is the correction's own
     if given.get("correction"):
         return {}
-    if kind not in KINDS:
-        raise Invalid(f"kind: use one of {', '.join(KINDS)}.")
+    if kind not in CHANGES:
+        raise Invalid(f"kind: use one of {', '.join(CHANGES)}.")
     if kind == "nothing":
         return {}
     if kind == "ask":
@@ -144,7 +137,7 @@ def _form(actor: Actor, pk: str, seq: int, given: Mapping[str, str], correction:
         return context | {"refused": refused.message, "can_continue": _can_continue(actor, pk, seq)}
     step = point.step
     policies = launching.model_names()
-    kinds = [name for name in KINDS if _fits(name, point, parent) and (policies or name != "policy")]
+    kinds = [name for name in CHANGES if _fits(name, point, parent) and (policies or name != "policy")]
     call = {"name": step.get("name", ""), "arguments": step.get("arguments") or {}}
     named = [tool for tool in parent.tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
     likely = forking.estimate(steps, point)
@@ -157,7 +150,7 @@ def _form(actor: Actor, pk: str, seq: int, given: Mapping[str, str], correction:
     return context | {
         "seq": step["seq"],
         "step": step,
-        "kinds": [(name, KINDS[name], ABOUT[name]) for name in kinds],
+        "kinds": [(name, *CHANGES[name]) for name in kinds],
         "kind": given.get("kind") or ("advice" if is_ask(step) else kinds[0]),
         "tools": [tool["name"] for tool in named],
         "name": given.get("name") or call["name"],

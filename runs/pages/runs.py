@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.contrib import messages
@@ -18,6 +18,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from awmclient.asking.rules import RULES
 from episodes.find.selection import newest
 from episodes.models import Run, Split
 from episodes.stored.packs import packs
@@ -55,21 +56,22 @@ PAGE = 30
 run_of = member_required(may_read, rows=Run.objects.all)
 """A page of one run; its link works from any chosen project."""
 OTHER = "other-policy"
-ARMS: dict[str, dict[str, Any]] = {
-    "baseline": {"expert": "off"},
-    "expert": {"expert": "plain"},
-    "informed": {"expert": "informed"},
-    "briefed": {"briefing": "human"},
-    "distilled": {"briefing": "model"},
-    OTHER: {"expert": "off"},
-}
-ARM_WORDS = {
-    "baseline": "no expert",
-    "expert": "people or models, blind",
-    "informed": "an expert that sees the verifier",
-    "briefed": "no expert, a person's briefing before the start",
-    "distilled": "no expert, a model's briefing from earlier episodes",
-    OTHER: "no expert, a policy of its own, selected below",
+
+
+class ArmPreset(NamedTuple):
+    """An arm that the form offers: what it says of the arm, and the arm's settings in a plan."""
+
+    words: str
+    settings: dict[str, Any]
+
+
+ARMS = {
+    "baseline": ArmPreset("no expert", {"expert": "off"}),
+    "expert": ArmPreset("people or models, blind", {"expert": "plain"}),
+    "informed": ArmPreset("an expert that sees the verifier", {"expert": "informed"}),
+    "briefed": ArmPreset("no expert, a person's briefing before the start", {"briefing": "human"}),
+    "distilled": ArmPreset("no expert, a model's briefing from earlier episodes", {"briefing": "model"}),
+    OTHER: ArmPreset("no expert, a policy of its own, selected below", {"expert": "off"}),
 }
 NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,9})?")
 ANSWERERS = {"1": "people alone", "0": "models alone", "0.5": "people or models, by draw for each episode"}
@@ -129,6 +131,7 @@ def _list(request: MemberRequest, typed: Mapping[str, Any], problem: str = "", s
         "policies": _policies(),
         "environments": list(settings.ENVIRONMENTS),
         "recipes": list(recipes()),
+        "asking_rules": {rule.example: rule.words for rule in RULES},
         "yaml": document.get("yaml") or recipes().get(document.get("recipe", ""), ""),
         "typed": document,
         "chosen": document.getlist("scenario"),
@@ -141,9 +144,9 @@ def _list(request: MemberRequest, typed: Mapping[str, Any], problem: str = "", s
 def _arm_of_form(name: str, chosen: Collection[str], typed: Mapping[str, Any]) -> dict[str, Any]:
     said = {
         "name": name,
-        "words": ARM_WORDS[name],
+        "words": ARMS[name].words,
         "on": name in chosen,
-        "asks": ARMS[name].get("expert", "off") != "off",
+        "asks": ARMS[name].settings.get("expert", "off") != "off",
     }
     return {**said, "policy": typed.get(f"policy_{name}", ""), "people": typed.get(f"people_{name}", "")}
 
@@ -172,8 +175,8 @@ def document_of(form: QueryDict) -> PlanDocument:
             "name": form.get("name", "").strip(),
             "tasks": listed or {"scenarios": form.getlist("scenario") or ["*"], **split},
             "arms": [
-                {"name": name, **said, **_own_settings(form, name)}
-                for name, said in ARMS.items()
+                {"name": name, **preset.settings, **_own_settings(form, name)}
+                for name, preset in ARMS.items()
                 if name in form.getlist("arm")
             ],
             "policy": form.get("policy", "script:demo"),

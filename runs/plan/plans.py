@@ -25,7 +25,7 @@ from pydantic import (
     model_validator,
 )
 
-from awmclient.asking.rules import ALWAYS, OWN, RANDOM, AskGate, chance_in
+from awmclient.asking.rules import AskGate, asking_rule, kind_of_rule
 from awmclient.nouns.fields import WHOLE, Prose, clean_text
 from awmclient.schema import ExpertMode
 from people.errors import BadJson, TooLarge, words_of
@@ -99,12 +99,7 @@ Tasks = Annotated[
 
 
 def _is_rule(value: str) -> str:
-    if value.startswith(RANDOM):
-        chance_in(value)
-    elif value not in (OWN, ALWAYS):
-        raise ValueError(
-            f"one of {OWN}, {ALWAYS}, {RANDOM}CHANCE, or the content of a gate; only the command run reads a file"
-        )
+    asking_rule(value)
     return value
 
 
@@ -319,7 +314,7 @@ def _with_gates(said: Any, folder: Path) -> Any:
 
 def _with_gate(arm: Any, folder: Path) -> Any:
     name = arm.get("ask") if isinstance(arm, Mapping) else None
-    if not isinstance(name, str) or name in (OWN, ALWAYS) or name.startswith(RANDOM):
+    if not isinstance(name, str) or kind_of_rule(name):
         return arm
     try:
         with (folder / name).open("rb") as file:
@@ -329,13 +324,6 @@ def _with_gate(arm: Any, folder: Path) -> Any:
         return {**arm, "ask": parse_json(content)}
     except (OSError, ValueError, BadJson, TooLarge) as error:
         raise BadPlan(f"The gate {name} cannot be read: {error}") from error
-
-
-def ask_words(ask: Any) -> str:
-    """Return the rule of an arm of a stored plan in short, such as `gate 1f03c2aa`; "" if it has none."""
-    if isinstance(ask, Mapping):
-        return f"gate {str(ask['digest'])[:8]}"
-    return str(ask or "")
 
 
 def briefing_words(document: Mapping[str, Any], name: str) -> str:

@@ -24,7 +24,8 @@ from typing import Any
 from awmenv.blockers import holds_words, words_of
 from awmenv.client import EnvironmentClient
 from awmenv.errors import AwmenvError, ResetFailed, ServerUnreachable
-from awmenv.packs import FILES, MAX_TASKS, SCENARIO_FILES, Pack
+from awmenv.models import MAX_TASKS
+from awmenv.packs import FILES, SCENARIO_FILES, Pack
 from episodes.stored.packs import VERSIONS, loaded_folder, packs
 from runs.errors import BadPack, NoServer
 from runs.launch import launching

@@ -26,8 +26,9 @@ from episodes.record import noting
 from episodes.stored import outcomes, repairs, splits
 from episodes.visible import trajectory
 from episodes.visible.lens import MODEL
-from experts.llm import QUOTED, bounded_tools, counts_by_kind, object_in, shortened
+from experts.llm import QUOTED, bounded_tools, object_in, shortened
 from experts.record import desk
+from experts.rules.token_counts import counts_by_kind
 from experts.who.policies import tokens_are_spent
 from people.access import Actor, expert_model
 from runs.errors import NoExpertModel

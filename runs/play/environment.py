@@ -68,7 +68,7 @@ def further() -> list[tuple[str, servers.ServerReport]]:
     return [(name, servers.probe(servers.profile(name))) for name in settings.ENVIRONMENTS]
 
 
-def standing() -> ServerStatus:
+def status() -> ServerStatus:
     """Fetch the environment server's current health and stats."""
     known = choosing.urls()
     among = [(choosing.http_address(url), choosing.room_of(url)) for url in known] if len(known) > 1 else []

@@ -22,7 +22,7 @@ from awmclient.client.bodies import question_problem
 from awmclient.nouns.fields import Shape, Text
 from awmclient.nouns.kinds import is_approval, is_ask, is_briefing, is_message, is_said, is_tool_use, is_verification
 from awmclient.record.observations import WORLD
-from awmclient.record.standing import ENDS, active_s
+from awmclient.record.progress import ENDS, active_s
 from awmclient.schema import ASK_TOOL, QUESTION_MAX, ToolCall
 from awmenv.client import Made
 from awmenv.errors import AwmenvError

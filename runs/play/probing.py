@@ -78,7 +78,7 @@ def _of(pack: Pack, scenario: str) -> list[ProbedTask]:
 
 async def probed(chosen: Sequence[ProbedTask]) -> AsyncIterator[Probe]:
     """Probe each task, store and yield the result. Raises `NoServer`."""
-    server = (await database_sync_to_async(environment.standing)()).version[:60]
+    server = (await database_sync_to_async(environment.status)()).version[:60]
     for task in chosen:
         row = await _probe(task, server)
         await row.asave()

@@ -7,6 +7,7 @@ undefined there and adjusts nothing. An adjustment needs a complete episode.
 from __future__ import annotations
 
 from awmclient.nouns.kinds import is_briefing
+from awmclient.nouns.sources import source_of
 from runs.rewards.played import Played, Reward, RewardProfile, is_error, is_executed
 
 NAME = "pr428"
@@ -45,7 +46,7 @@ def _flags(ended: Played) -> tuple[str, ...]:
     found = ["briefed"] if any(is_briefing(step) for step in ended.steps) else []
     if not ended.asks:
         found.append("solo by choice" if ended.expert_available else "solo by assignment")
-    if any((ask.get("advice") or {}).get("source", "fallback") == "fallback" for ask in ended.asks):
+    if any(not ask.get("advice") or not source_of(ask["advice"]).is_answer for ask in ended.asks):
         found.append("ask without advice")
     return tuple(found)
 

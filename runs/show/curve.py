@@ -12,13 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from awmclient.asking.rules import ALWAYS, RANDOM
+from awmclient.asking.rules import OfferedByGate, asking_rule
 from experts.models import Ask
 from people.rates import wilson
 from people.text import figures
 from people.text.figures import BASELINE, EXPERT, SINGLE, Chart, Figure, Style, label, spread
 from people.text.in_words import count, percent
-from runs.plan.plans import ask_words
 from runs.show import asking
 from runs.show.comparison import RunComparison
 from runs.statistics.paired import Interval, cluster_interval
@@ -27,7 +26,8 @@ Row = dict[str, Any]
 UNTIMED = {"mode": "lines", "hoverinfo": "skip", "line": {"color": "--ink-3", "width": 1, "dash": "dot"}}
 """How the rules that look at nothing are joined."""
 COLUMNS = ["arm", "rule", "counted", "complete", "rate", "low", "high", "asks_per_task", "human_minutes_per_task"]
-NEVER, REMINDERS, GATE = "never", "reminders", "gate"
+NEVER, REMINDERS = "never", "reminders"
+"""Arms without a rule: without an expert, and with the plan's reminders."""
 GAP, AWAY = 7.0, 5.0
 """Points between two labels above each other, so that both can be read, and from the dotted line."""
 
@@ -43,6 +43,9 @@ class Point:
     asks: int
     human_s: float
     interval: Interval
+    is_gate: bool = False
+    is_untimed: bool = False
+    """Whether its rule looks at nothing: never, always, and at random."""
 
     @property
     def rate(self) -> float:
@@ -56,15 +59,6 @@ class Point:
     def minutes(self) -> float:
         """People's minutes per task."""
         return self.human_s / 60 / self.counted
-
-    @property
-    def is_gate(self) -> bool:
-        return self.rule.startswith(GATE)
-
-    @property
-    def is_untimed(self) -> bool:
-        """Whether its rule looks at nothing: never, always, and at random."""
-        return self.rule in (NEVER, ALWAYS) or self.rule.startswith(RANDOM)
 
 
 @dataclass(frozen=True)
@@ -101,9 +95,13 @@ def points_of(found: RunComparison, asked: asking.RunAsking | None) -> list[Poin
         for one in mine:
             units[one.scenario].append(bool(one.complete))
         complete = sum(one.complete is True for one in mine)
-        rule = ask_words(rules[arm.name]) or (NEVER if arm.expert == "off" else REMINDERS)
+        if rules[arm.name]:
+            rule = asking_rule(rules[arm.name])
+            words, looks = str(rule), (isinstance(rule, OfferedByGate), rule.is_untimed)
+        else:
+            words, looks = (NEVER, (False, True)) if arm.expert == "off" else (REMINDERS, (False, False))
         numbers = (len(mine), complete, sum(asks[one.episode] for one in mine), sum(one.human_s for one in mine))
-        points.append(Point(arm.name, rule, *numbers, interval_of(units, complete, len(mine))))
+        points.append(Point(arm.name, words, *numbers, interval_of(units, complete, len(mine)), *looks))
     return points
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from awmclient.asking.rules import RANDOM, Row, Seen, chance_in, is_decision, row_of
+from awmclient.asking.rules import Row, Seen, asking_rule, is_decision, row_of
 from awmclient.nouns.kinds import is_ask, is_nudge
-from awmclient.record.standing import LoopProgress
+from awmclient.record.progress import LoopProgress
 from episodes.models import Episode
 from episodes.visible.trajectory import steps_of
 from people.text.in_words import percent
@@ -38,8 +38,8 @@ def fit_run(found: RunComparison, price: float = PRICE) -> Fitted:
 
 def chances_of(found: RunComparison) -> dict[str, float]:
     """Return the chance of an offer at each turn, by arm, for arms that draw it."""
-    rules = {arm["name"]: arm.get("ask") for arm in found.plan.document["arms"]}
-    return {name: chance_in(rule) for name, rule in rules.items() if isinstance(rule, str) and rule.startswith(RANDOM)}
+    chances = {arm["name"]: asking_rule(arm["ask"]).chance for arm in found.plan.document["arms"] if arm.get("ask")}
+    return {name: chance for name, chance in chances.items() if chance is not None}
 
 
 def decisions_of(found: RunComparison, drawing: Mapping[str, float]) -> Iterator[DrawnDecision]:
@@ -60,17 +60,17 @@ def drawn_in(
 ) -> Iterator[tuple[Row, bool, bool]]:
     """Yield each decision of an episode: the features before it, whether help was offered, and whether the agent asked
     in the turn after it."""
-    standing, mine = LoopProgress(), [step for step in steps if step.get("turn") is not None]
+    progress, mine = LoopProgress(), [step for step in steps if step.get("turn") is not None]
     asked_in = {step["turn"] for step in mine if is_ask(step)}
     # None: an end after a decision that declined leaves no step of its own
     for place, step in enumerate([*mine, None]):
-        decides = is_decision(standing, max_asks) and standing.spent < max_steps
+        decides = is_decision(progress, max_asks) and progress.spent < max_steps
         is_offer = step is not None and is_nudge(step)
-        if decides and (is_offer or step is None or step["turn"] > standing.turn):
-            row = row_of(Seen(mine[:place], standing, task_seen))
-            yield row, is_offer, standing.turn + 1 in asked_in
+        if decides and (is_offer or step is None or step["turn"] > progress.turn):
+            row = row_of(Seen(mine[:place], progress, task_seen))
+            yield row, is_offer, progress.turn + 1 in asked_in
         if step is not None:
-            standing.add(step)
+            progress.add(step)
 
 
 def words_of(fitted: Fitted) -> list[str]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from awmenv import indexes, packs
 from awmenv.errors import PackError, UnknownScenario
-from awmenv.models import RESERVED_TOOLS, BuildReport, normalise_name
+from awmenv.models import MAX_TASKS, RESERVED_TOOLS, BuildReport, normalise_name
 from awmenv.packs import Pack, load_pack
 from awmenv.server.session.library import Library
 from tests.awmenv.conftest import ROOT, TINY, OpenFolders
@@ -185,10 +185,10 @@ def test_row_of_long_sql_text_with_many_commas_is_taken(tmp_path: Path) -> None:
 
 
 def test_more_tasks_than_the_limit_are_a_bad_row(tmp_path: Path) -> None:
-    rows = [{"scenario": "shop_1", "tasks": ["x"] * (packs.MAX_TASKS + 1)}]
+    rows = [{"scenario": "shop_1", "tasks": ["x"] * (MAX_TASKS + 1)}]
     pack = load_pack(write(tmp_path, **changed("gen_tasks.jsonl", rows)))
     assert [finding.code for finding in pack.report.errors] == ["bad_shape", "gap"]
-    assert str(packs.MAX_TASKS) in pack.report.errors[0].message and not pack.scenarios
+    assert str(MAX_TASKS) in pack.report.errors[0].message and not pack.scenarios
 
 
 def test_rows_and_findings_past_their_limits_are_counted_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish
 from episodes.record import recording
+from episodes.show import legend
 from episodes.show.step_cards import card_of
 from episodes.visible import trajectory
 from experts import endings, notifications
@@ -183,3 +184,11 @@ def test_list_is_sorted_by_time_waited_for_people(asked, ada):
     recording.start_episode(ada, EpisodeStart(key="without", task="t"))
     assert read_through(ada, "-waited") == ["e3", "e1", "e2", "without", "e0"]
     assert read_through(ada, "waited") == ["e2", "e1", "e3", "e0", "without"]
+
+
+def test_new_reason_without_advice_is_one_entry_of_the_table(monkeypatch):
+    monkeypatch.setitem(legend.NO_ANSWER, "holiday", legend.NoAnswer("The desk was closed.", "desk closed"))
+    assert legend.why_no_answer("holiday") == "The desk was closed."
+    assert legend.label_of_no_answer("holiday") == "desk closed"
+    assert legend.why_no_answer("a_new_word") == "No expert answered (a new word)."
+    assert legend.label_of_no_answer("") == "no reason recorded"

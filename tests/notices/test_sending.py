@@ -21,7 +21,7 @@ from episodes import events as live
 from experts.record import closing
 from notices import sending, webpush
 from notices.errors import TooManySent
-from notices.models import Delivery, Subscription
+from notices.models import Channel, Delivery, Subscription
 from notices.record import subscriptions
 from people.errors import Invalid
 from tests.notices.receivers import Browser, claims_of, mail_server
@@ -282,3 +282,9 @@ def test_a_question_adds_no_line_to_the_head_of_a_mail(edo, mailbox, asked, end)
         *("Auto-Submitted", "Message-ID"),
     }
     assert mail["To"] == "edo@example.org" and "\nBcc:" not in text.replace("\r", "\n")
+
+
+def test_each_channel_has_a_sender_and_a_name_in_a_sentence():
+    assert set(sending.SENDERS) == set(Channel)
+    assert [kind.words for kind in Channel] == ["open tabs", "push", "email", "webhook", "Slack"]
+    assert [kind.value for kind in Channel if kind.code_sent] == ["email", "slack"]

@@ -53,7 +53,7 @@ def test_every_glyph_that_is_used_is_in_the_sprite():
 
     sprite = set(re.findall(r'symbol id="([^"]+)"', (ROOT / "templates" / "glyphs.svg").read_text()))
     used = {mark.symbol for mark in MARKS.values()}
-    used |= {symbol for table in (marks.STATES, marks.ASKS, marks.OUTCOMES) for symbol, *_ in table.values()}
+    used |= {symbol for table in (marks.STATES, marks.ASKS) for symbol, *_ in table.values()}
     for path in TEMPLATES:
         used |= set(re.findall(r'\{% g "([^"]+)"', path.read_text()))
         used |= set(re.findall(r'href="#([akevpi]-[a-z]+)"', path.read_text()))

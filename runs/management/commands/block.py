@@ -11,7 +11,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from awmenv.packs import MAX_TASKS
+from awmenv.models import MAX_TASKS
 from people.errors import AppError
 from people.text.in_words import count, duration
 from people.text.plain_text import first_line

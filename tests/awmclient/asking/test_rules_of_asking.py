@@ -13,14 +13,14 @@ from awmclient.asking.rules import (
     AskRule,
     Seen,
     Side,
-    chance_in,
+    asking_rule,
     is_drawn,
     row_of,
 )
 from awmclient.choosing.scripted import ScriptedPolicy
 from awmclient.loop.rollout import rollout
 from awmclient.policies import Turn
-from awmclient.record.standing import LoopProgress
+from awmclient.record.progress import LoopProgress
 from awmclient.testing import FakeEnv, MemoryDashboard
 from awmclient.words.prompts import OFFERED
 from awmclient.words.toolcalls import Call
@@ -108,7 +108,7 @@ def test_draws_have_their_chance_and_repeat():
     )
     for wrong in ("random:", "random:0.05", "random:0.91", "random:nan"):
         with pytest.raises(ValueError, match="a chance from"):
-            chance_in(wrong)
+            asking_rule(wrong)
 
 
 def told():

@@ -8,7 +8,7 @@ import pytest
 from awmclient.choosing.scripted import ScriptedPolicy
 from awmclient.loop.rollout import rollout
 from awmclient.policies import Turn
-from awmclient.record.standing import LoopProgress, active_s
+from awmclient.record.progress import LoopProgress, active_s
 from awmclient.schema import Advice
 from awmclient.testing import FakeEnv, MemoryDashboard, MemoryEpisode
 from awmclient.words.toolcalls import Call
@@ -159,8 +159,8 @@ async def test_what_is_known_follows_from_the_record_at_every_step():
     for place, step in enumerate(steps):
         at_turn.setdefault(step.get("turn", 0), LoopProgress.after(steps[:place]))
     for turn, left, _ in shown:
-        standing = at_turn[turn]
-        assert (standing.turn, 30 - standing.spent, standing.pending) == (turn - 1, left, [])
+        progress = at_turn[turn]
+        assert (progress.turn, 30 - progress.spent, progress.pending) == (turn - 1, left, [])
     whole = LoopProgress.after(steps)
     assert (whole.turn, whole.spent, whole.asks, whole.end) == (12, 10, 1, ("done", "The mug costs 9."))
     kinds = [(step["kind"], step.get("turn")) for step in steps if step["kind"] == "nudge"]

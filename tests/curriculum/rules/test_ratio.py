@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from curriculum.rules.ratio import (
+    PHASES,
     Measured,
     Override,
     Phase,
@@ -90,3 +91,12 @@ def test_override_until_the_rule_agrees_never_returns():
 def test_newest_override_counts_and_the_rule_stays_known():
     held = history(steps((90, 90), 100), [Override(B, after=0), Override(I, after=1)])
     assert [one.phase for one in held] == [B, I, I] and {one.rule for one in held} == {S}
+
+
+def test_each_phase_has_its_share_and_its_limits():
+    assert {phase: tuple(rule) for phase, rule in PHASES.items()} == {
+        S: (0.75, "above 70%"),
+        B: (0.5, "40 to 70%"),
+        I: (0.25, "below 40%"),
+    }
+    assert set(PHASES) == set(Phase)

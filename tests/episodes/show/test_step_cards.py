@@ -10,13 +10,8 @@ from django.template import Context, Template
 
 from episodes.show.json_paths import value_at
 from episodes.show.state_lines import diff_lines
-from episodes.show.step_cards import (
-    argument_of,
-    card_of,
-    json_pieces,
-    table_of,
-    words_of,
-)
+from episodes.show.step_cards import argument_of, card_of
+from episodes.show.values import json_pieces, table_of, words_of
 from tests.browsing import squeezed
 
 CALL = {"seq": 1, "kind": "tool_call", "name": "get_ticket", "arguments": {"ticket_id": 7}}

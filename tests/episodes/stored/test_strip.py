@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from episodes.find import facets
+from episodes.models import Episode, VerifierOutcome
+from episodes.show.page import headline
 from episodes.stored.strip import (
+    MARKS,
+    OUTCOMES,
+    OutcomeKind,
     actions_in,
     code_of,
     in_words,
     marks_of,
     shown,
 )
-from episodes.templatetags.marks import strip
+from episodes.templatetags.marks import outcome_state, strip
 
 DIFF = {"tickets": {"changed": [{"key": 1}], "added": [], "removed": []}}
 
@@ -64,3 +70,13 @@ def test_dots_stand_for_the_steps_still_allowed():
     assert strip("rr", 5, running=True).count('class="todo"') == 2
     assert strip("rr", 5, outcome="complete").count('class="todo"') == 0
     assert actions_in("trwo") == 3
+
+
+def test_new_outcome_is_one_entry_of_the_table(monkeypatch):
+    monkeypatch.setitem(OUTCOMES, "partly", OutcomeKind("Half done", "Half of the task is complete", MARKS["J"]))
+    assert 'class="st ver"' in outcome_state("partly") and "Half done" in outcome_state("partly")
+    assert code_of({"kind": "verification", "reward_type": "partly"}) == "J"
+    ended = Episode(state="finished", strip="rw")
+    assert headline(ended, VerifierOutcome(reward_type="partly"), 0) == "Half of the task is complete, after 2 actions."
+    assert "v-hex" in outcome_state("unheard") and "unheard" in outcome_state("unheard")
+    assert list(facets.WORDS["outcome"]) == ["complete", "others", "judge_error", "none"]

@@ -8,8 +8,9 @@ import random
 import pytest
 from django.core.management import CommandError, call_command
 
-from awmclient.asking.rules import AskGate, Seen, Side, row_of
-from awmclient.record.standing import LoopProgress
+from awmclient.asking import rules
+from awmclient.asking.rules import AskGate, AskingRule, Seen, Side, row_of
+from awmclient.record.progress import LoopProgress
 from awmclient.schema import StepBatch
 from episodes.models import Episode, Fork, VerifierOutcome, VerifierVersion
 from episodes.record import recording
@@ -18,12 +19,15 @@ from people.models import AuditEntry
 from runs.errors import BadPlan, NotFitted
 from runs.launch import launching, planning, preflight, selecting, withdrawing
 from runs.models import Arm, Plan, PlanState
-from runs.plan.plans import plan_from_yaml, to_yaml
+from runs.pages import runs as run_pages
+from runs.plan.plans import plan_from_yaml, plan_of, to_yaml
 from runs.play.playing import rule_of
+from runs.show import curve
 from runs.show.comparison import compare_run
 from runs.show.gating import decisions_of, drawn_in, fit_run
 from tests.browsing import as_person, html
 from tests.runs.planned import document, ended_rows, launched, rows_of_run
+from tools import printed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DRAWN = [{"name": "drawn", "expert": "plain", "ask": "random:0.5"}]
@@ -131,6 +135,34 @@ def test_seen_is_what_was_played_before_the_launch(ada):
     again = launched(ada, arms=DRAWN, tasks={"limit": 2})
     seen = {row.task: row.episode.policy["ask"]["seen"] for row in again.tries.select_related("episode")}
     assert seen == {first.tries.first().task: True, first.tries.last().task: False}
+
+
+class EveryOther(AskingRule):
+    name = example = "every-other"
+    words = "after every other turn"
+    is_untimed = True
+
+    def offers(self, seen, key):
+        return seen.progress.turn % 2 == 0
+
+
+def test_new_rule_is_one_class_of_the_registry(ada, monkeypatch):
+    arms = [{"name": "off"}, {"name": "new", "expert": "plain", "ask": "every-other"}]
+    with pytest.raises(BadPlan, match="one of own, always, random:0.3, a gate"):
+        document(arms=arms)
+    monkeypatch.setattr(rules, "RULES", [*rules.RULES, EveryOther])
+    monkeypatch.setattr(run_pages, "RULES", rules.RULES)
+    assert "Offers help after every other turn" in html(as_person(ada).get("/runs/"))
+    assert "| `every-other` | after every other turn |" in printed.asking_rules()
+    plan = launched(ada, arms=arms, tasks={"limit": 2})
+    assert "Arms differ in rule of when to ask: off none, new every-other." in preflight.checked(
+        ada, plan_of(plan.document), []
+    )
+    ended_rows(dict.fromkeys(plan.tries.values_list("episode_id", flat=True), True))
+    off, new = curve.points_of(compare_run(ada, plan.pk), None)
+    assert (new.rule, new.is_untimed, off.rule) == ("every-other", True, "never")
+    rule = rule_of(plan.tries.filter(arm__name="new").first().episode)
+    assert [rule.offers([], LoopProgress.after([call(1, "get_item")] * turns)) for turns in (0, 1)] == [True, False]
 
 
 def test_retry_keeps_the_draws(ada):

@@ -146,6 +146,6 @@ def test_environment_page_lists_each_server(some, settings, rita):
     away = free_ports(1)[0]
     settings.AWMENV_URL = f"ws://127.0.0.1:{away}/ws,{one.url},{other.url}"
     words = html(as_person(rita).get("/environment/"))
-    assert environment.standing().address == f"http://127.0.0.1:{one.http.server_port}"
+    assert environment.status().address == f"http://127.0.0.1:{one.http.server_port}"
     for said in (f"http://127.0.0.1:{away}", "does not respond", "2 of 1,000 sessions", "7 of 1,500 sessions"):
         assert said in words

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from awmclient.choosing.scripted import ScriptedPolicy
 from awmclient.loop.rollout import rollout
 from awmclient.policies import Turn
-from awmclient.record.standing import LoopProgress
+from awmclient.record.progress import LoopProgress
 from awmclient.schema import EpisodeStart, Finish, LimitsBody, Note, Outcome, ToolSpec, WheelCallBody, WheelUndoBody
 from awmclient.testing import FakeEnv
 from awmclient.words.toolcalls import Call

@@ -13,9 +13,9 @@ from awmclient.schema import STEP, AskOpen, Finish
 from awmweb.settings import price_table
 from episodes.models import Episode
 from episodes.record import recording
-from experts import llm
 from experts.models import Ask, ModelCall
 from experts.record import desk, opening
+from experts.rules import token_counts
 from people.access import expert_model, system
 from runs.launch import estimating, launching, planning
 from runs.plan import spending
@@ -250,6 +250,6 @@ def test_page_api_and_report_show_costs(ada, rita, max_, models, tmp_path, clien
 
 def test_expert_model_counts_by_kind_where_told():
     told = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 20}}
-    assert llm.counts_by_kind(told) == (9, 2, 9)
+    assert token_counts.counts_by_kind(told) == (9, 2, 9)
     for usage in ({"total_tokens": 11}, {"prompt_tokens": -1, "completion_tokens": 2}, {"prompt_tokens": True}):
-        assert llm.counts_by_kind(usage) is None
+        assert token_counts.counts_by_kind(usage) is None

@@ -9,7 +9,8 @@ from runs.show.curve import NEVER, Point
 
 
 def point(arm, rule, complete, asks):
-    return Point(arm, rule, 100, complete, asks, 600.0, (0.0, 1.0))
+    looks = (rule.startswith("gate"), rule in ("never", "always", "random:0.3"))
+    return Point(arm, rule, 100, complete, asks, 600.0, (0.0, 1.0), *looks)
 
 
 POINTS = [
@@ -49,7 +50,10 @@ def test_chart_names_each_arm_apart_and_escapes_it():
 
 
 def test_curve_against_minutes_exists_where_people_answered():
-    slow = [Point("off", NEVER, 10, 2, 0, 0.0, (0.0, 1.0)), Point("gate", "gate 1f", 10, 8, 4, 1800.0, (0.0, 1.0))]
+    slow = [
+        Point("off", NEVER, 10, 2, 0, 0.0, (0.0, 1.0)),
+        Point("gate", "gate 1f", 10, 8, 4, 1800.0, (0.0, 1.0), True),
+    ]
     chart = curve.charts(slow, "")["curve-minutes"]
     assert chart.title == "With 3.0 people's minutes per task, gate completes 80%; off 20% with 0.0."
     assert [one["x"] for one in chart.figure["data"] if one["mode"] == "markers"] == [[0.0], [3.0]]

@@ -55,10 +55,10 @@ class LoopProgress:
     @classmethod
     def after(cls, steps: Iterable[Mapping[str, Any]]) -> LoopProgress:
         """Return the fold of these steps, as the loop has them or as a dashboard stored them."""
-        standing = cls()
+        progress = cls()
         for step in steps:
-            standing.add(step)
-        return standing
+            progress.add(step)
+        return progress
 
     @property
     def stalled(self) -> int:
