@@ -38,7 +38,7 @@ from people.models import ApiToken, Membership, Role, TokenUser, display_name, g
 from people.pages import entering
 from people.record import members, projects
 from people.requests import addresses
-from people.requests.forms import MAX_ID, Form, number_in, read, text_of
+from people.requests.forms import MAX_ID, FormFields, number_in, read, text_of
 from people.text.zones import zone_of
 
 SCOPES = [
@@ -132,7 +132,7 @@ def logout(request: HttpRequest) -> HttpResponse:
     return redirect("login")
 
 
-class MemberForm(Form):
+class MemberForm(FormFields):
     """A command about a member: `do` says which."""
 
     do: str = ""
@@ -287,7 +287,7 @@ def end_of(text: str, zone: tzinfo) -> datetime | None:
         raise Invalid("Enter the expiry as a date such as 2026-12-31.") from error
 
 
-class TokenForm(Form):
+class TokenForm(FormFields):
     """A new token, or with `do` one to revoke."""
 
     do: str = ""

@@ -32,13 +32,13 @@ from people.errors import AppError, Invalid, NotFound
 from people.models import Membership, verb_in_words
 from people.record import projects
 from people.requests import addresses
-from people.requests.forms import MAX_ID, Address, Form, Named, read, whole
+from people.requests.forms import MAX_ID, AddressFields, FormFields, Named, read, whole
 from people.text.zones import zone_name, zone_of
 
 CLOCKS = {"real_clocks": True, "recorded_clocks": False}
 
 
-class ProjectForm(Form):
+class ProjectForm(FormFields):
     """A command about a project: `do` says which."""
 
     do: str = ""
@@ -123,7 +123,7 @@ def _actor_in(request: HttpRequest, slug: str) -> Actor:
     return person(found)
 
 
-class AuditAddress(Address):
+class AuditAddress(AddressFields):
     """Which entries of the audit log are shown, and from where."""
 
     actor: str = ""

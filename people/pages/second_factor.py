@@ -29,7 +29,7 @@ from people.pages.entering import begin_session, safe_next
 from people.record import factors
 from people.record.factors import ADAPTER, Kind
 from people.requests import addresses
-from people.requests.forms import MAX_ID, Form, cut, number_in, read, text_of
+from people.requests.forms import MAX_ID, FormFields, cut, number_in, read, text_of
 
 WAITING, SECRET, SEEN = "second_factor", "second_factor_secret", "second_factor_at"
 WAIT_S = 600
@@ -37,7 +37,7 @@ WAIT_S = 600
 CREDENTIAL_MAX = 20_000
 
 
-class FactorForm(Form):
+class FactorForm(FormFields):
     """An answer to the question for a factor, or a change of factors."""
 
     do: str = ""

@@ -1,16 +1,18 @@
 """Forms and addresses of pages, read into shapes: the one way from what a browser sends to values.
 
-Owns how a form says a number, a switch and a list, and in which words a wrong value is refused. Bounds stand in the
-shape: a body of the API, or a `Form` where the API has no such call. Leaves rights, and what values mean, to the pages
-of all apps, which call it; `tests/test_style.py` refuses any other read of a form.
+Owns how a form says a number, a switch and a list, and in which words a wrong value is refused. Bounds are in the
+shape: a body of the API, or a `FormFields` where the API has no such call. Leaves rights, and what values mean, to the
+pages of all apps, which call it; `tests/test_style.py` refuses any other read of a form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
+from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
+from django.utils.datastructures import MultiValueDict
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -28,18 +30,18 @@ from awmclient.nouns.fields import MAX_INT
 from people.errors import Invalid, words_of
 
 SENTENCE = "sentence"
-"""The type of errors whose message says everything, so that no name of a field stands before it."""
+"""The type of errors whose message says everything, so that no name of a field is put before it."""
 MAX_ID = 10**18 - 1
 """The largest number of a row that fits 64 bits, and whose digits are counted easily."""
 
 
-class Form(BaseModel):
+class FormFields(BaseModel):
     """What a page's form sends. Fields that it does not know are of another reader, or of a browser's extension."""
 
     model_config = ConfigDict(frozen=True, protected_namespaces=(), populate_by_name=True)
 
 
-class Address(Form):
+class AddressFields(FormFields):
     """The query string of a page. A wrong value is as if it were missing, because links get old and are cut."""
 
     @field_validator("*", mode="wrap")
@@ -86,6 +88,8 @@ def _values(sent: QueryDict | Mapping[str, Any], shape: type[BaseModel]) -> dict
             values[key] = sent.getlist(key) if is_list and isinstance(sent, QueryDict) else sent[key]
             if values[key] == "" and _can_be_missing(field):
                 del values[key]
+        elif field.is_required() and issubclass(shape, FormFields):
+            values[key] = ""  # refused in the words for an empty field
     return values
 
 
@@ -94,8 +98,38 @@ def _can_be_missing(field: FieldInfo) -> bool:
 
 
 def text_of(sent: Mapping[str, Any], name: str, most: int | None = None) -> str:
-    """Return the one field of a form that has no other, at most so many characters of it; empty if it is missing."""
+    """Return one text that was sent, at most this many characters of it; empty if it is missing."""
     return str(sent.get(name, ""))[:most]
+
+
+def texts_of(sent: QueryDict, name: str) -> list[str]:
+    """Return all texts that were sent under a name."""
+    return [str(text) for text in sent.getlist(name)]
+
+
+def files_of(sent: MultiValueDict[str, UploadedFile[bytes]], name: str) -> list[UploadedFile[bytes]]:
+    """Return all files that were sent under a name."""
+    return list(sent.getlist(name))
+
+
+def all_of(sent: QueryDict) -> Callable[[str], list[str]]:
+    """Return a look-up of all texts by name, for forms whose fields are made from a schema."""
+    return lambda name: texts_of(sent, name)
+
+
+def is_named(sent: QueryDict, name: str) -> bool:
+    """Return whether a switch is in an address or a form, with or without a value."""
+    return name in sent
+
+
+def ids_of(sent: QueryDict, name: str) -> list[str]:
+    """Return the IDs that were sent under a name, each once and in their order."""
+    return list(dict.fromkeys(text for text in texts_of(sent, name) if "\x00" not in text))
+
+
+def number_of(sent: Mapping[str, Any], name: str) -> int | None:
+    """Return one number that was sent; None if it is missing or anything else."""
+    return number_in(sent.get(name))
 
 
 def number_in(text: Any, most: int = MAX_INT, least: int = 0) -> int | None:
@@ -119,7 +153,7 @@ def whole(words: str = "Enter a whole number instead of {sent}.", most: int = MA
 
 
 def cut(most: int) -> Any:
-    """Return the check of a text of which no more than so many characters are kept."""
+    """Return the check of a text of which at most this many characters are kept."""
     return BeforeValidator(lambda text: text[:most])
 
 

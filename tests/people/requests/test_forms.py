@@ -7,8 +7,8 @@ from django.http import QueryDict
 
 from awmclient.schema import LeaseBody
 from people.requests.forms import (
-    Address,
-    Form,
+    AddressFields,
+    FormFields,
     Misread,
     Named,
     OptionalNumber,
@@ -22,7 +22,7 @@ from people.requests.forms import (
 )
 
 
-class Turn(Form):
+class Turn(FormFields):
     name: Annotated[Stripped, cut(6)] = ""
     tries: Annotated[int, whole("Enter 1 to 32 tries, not {sent}.", 32, 1)] = 8
     seed: Annotated[int | None, whole(least=-5)] = None
@@ -31,7 +31,7 @@ class Turn(Form):
     anyway: Named = False
 
 
-class Where(Address):
+class Where(AddressFields):
     step: OptionalNumber = None
     page: Annotated[int, whole(most=9999)] = 1
 
