@@ -20,6 +20,7 @@ from episodes.visible import trajectory
 from episodes.visible.lens import lens_of
 from people.errors import AppError, NotFound
 from people.http import REFUSALS, actor_of, misshapen, refusal
+from people.requests.forms import texts_of
 
 router = Router(tags=["episodes"])
 CURSOR = P(max_length=200, description="The value of `next` of the page before.")
@@ -39,7 +40,7 @@ def filters_in(names: Sequence[str]) -> dict[str, Any]:
 
 def filters_of(request: HttpRequest) -> dict[str, list[str]]:
     """Return the filters of a list's query string; the read raises `Invalid` for unknown ones."""
-    return {name: request.GET.getlist(name) for name in request.GET if name not in ("cursor", "limit")}
+    return {name: texts_of(request.GET, name) for name in request.GET if name not in ("cursor", "limit")}
 
 
 @router.get("/episodes", response={200: schema.EpisodePage, **REFUSALS}, openapi_extra=filters_in(FILTERS))
