@@ -34,6 +34,7 @@ from people.errors import AppError, Invalid, NotFound
 from people.http import refuse, respond
 from people.known_tokens import TOKENS
 from people.requests.bodies import bearer_secret
+from people.requests.forms import number_in
 
 WAIT_MAX_S = 25
 LOOK_AGAIN_S = 20.0
@@ -141,9 +142,9 @@ def _member_of(scope: dict[str, Any], pk: str) -> Actor:
 
 def _seconds(query: dict[str, list[str]]) -> int:
     raw = query.get("wait", ["0"])[0]
-    if not raw.isdecimal() or len(raw) > 4 or int(raw) > WAIT_MAX_S:
+    if (seconds := number_in(raw, WAIT_MAX_S)) is None:
         raise Invalid(f"wait: a whole number of seconds from 0 to {WAIT_MAX_S}.")
-    return int(raw)
+    return seconds
 
 
 def _until(deadline_at: datetime) -> float:
