@@ -48,7 +48,7 @@ def write(run: Run, found: Sequence[Series], folder: Path) -> tuple[list[str], l
         names.append("training-series.png")
         draw_small(charts.small, folder / names[-1])
         parts.append(f"![What the trainer reported, and rates, by training step]({names[-1]})")
-    if (shown := cockpit.generations_of(run, "")) is not None:
+    if (shown := cockpit.generations_of(run, None)) is not None:
         parts += _turns(shown)
     return parts, names
 
