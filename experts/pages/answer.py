@@ -72,7 +72,7 @@ class LeaseForm(FormFields):
     reason: Annotated[str, cut(1000)] = ""
 
 
-class AnswerForm(FormFields):
+class SentAnswer(FormFields):
     """An answer or its draft, as the page sends it: `tool_calls`, `decision` and `standing` are JSON of its script."""
 
     text: str = ""
@@ -91,7 +91,7 @@ class AnswerForm(FormFields):
 
 def checked_body(request: MemberRequest, ask: Ask, token: str) -> AnswerBody:
     """Return a form's answer. Raises if it exceeds the limits or has calls that the agent's tools refuse."""
-    form = read(request.POST, AnswerForm)
+    form = read(request.POST, SentAnswer)
     calls, said = calls_of(form.tool_calls), form.model_dump(include={"text", "nonce", "asks_back", "anyway"})
     checked = read(said, AnswerBody, lease_token=token, tool_calls=calls, decision=decision_of(request, ask))
     refuse_unfit(calls, ask.episode.tools)
@@ -146,7 +146,7 @@ def _fragment(template: str, context: dict[str, Any]) -> HttpResponse:
 @ask_form
 def save_draft(request: MemberRequest, pk: str) -> JsonResponse:
     """Save a draft. On a conflict with another device, return both texts to choose from."""
-    form = read(request.POST, AnswerForm)
+    form = read(request.POST, SentAnswer)
     try:
         calls, decision = calls_of(form.tool_calls), _written(request)
         more = {"drafted_by": form.drafted_by, "decision": decision}

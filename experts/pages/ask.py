@@ -39,8 +39,8 @@ from experts.find.reading import asks_of
 from experts.looking import ReturnedByModel
 from experts.models import Advice, Ask, Privilege
 from experts.pages.answer import (
-    AnswerForm,
     LeaseForm,
+    SentAnswer,
     ask_form,
     ask_page,
     checked_body,
@@ -292,7 +292,7 @@ def _refused(request: MemberRequest, pk: str, refused: AppError, with_form: bool
         return why
     return replace(
         why,
-        **read(request.POST, AnswerForm).model_dump(include={"text", "nonce"}),
+        **read(request.POST, SentAnswer).model_dump(include={"text", "nonce"}),
         decision=typed_again(request, asks_of(request.actor).get(pk=pk)),
         may_overrule=isinstance(refused, ReturnedByModel),
     )
@@ -328,7 +328,7 @@ def edit(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def _watches(request: MemberRequest) -> bool:
-    form = read(request.POST, AnswerForm)
+    form = read(request.POST, SentAnswer)
     return "watch" in (form.then, form.watch)
 
 
@@ -340,7 +340,7 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     actor, slot, token = _lease(request, pk)
     one = asks_of(actor).get(pk=pk)
     checked = checked_body(request, one, token)
-    answered, form = (checked.text, checked.nonce, checked.tool_calls), read(request.POST, AnswerForm)
+    answered, form = (checked.text, checked.nonce, checked.tool_calls), read(request.POST, SentAnswer)
     # read before the answer is sent, so that a wrong one refuses the whole
     ahead = _standing(request, one)
     # the same press again, whose first response was lost, gives none twice

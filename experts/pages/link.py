@@ -18,7 +18,7 @@ from experts import endings
 from experts.find import one_ask
 from experts.find.answer_links import AnswerLink, link_of
 from experts.looking import ReturnedByModel
-from experts.pages.answer import AnswerForm, decision_of, typed_again
+from experts.pages.answer import SentAnswer, decision_of, typed_again
 from experts.record import closing, links
 from experts.rules import decision_fields
 from experts.rules.decisions import for_people
@@ -37,7 +37,7 @@ def answer_link(request: HttpRequest, token: str) -> HttpResponse:
         return _page(request, {}, 410)
     if request.method != "POST":
         return _show(request, link)
-    form = read(request.POST, AnswerForm)
+    form = read(request.POST, SentAnswer)
     try:
         if is_named(request.POST, "withdraw"):
             links.withdraw(link)

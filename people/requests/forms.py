@@ -54,7 +54,7 @@ class AddressFields(FormFields):
 
 
 class Misread(Invalid):
-    """Invalid form."""
+    """Invalid request."""
 
     def __init__(self, error: ValidationError) -> None:
         self.by_field: dict[str, str] = {}
