@@ -25,7 +25,7 @@ from experts.rules.decisions import Misfit
 from experts.rules.file_types import TEXT
 from experts.rules.second_look import Returned
 from people.access import Actor, visible_or_404
-from people.http import REFUSALS, actor_of, refuse_unknown
+from people.http import REFUSALS, actor_of, answer_of, refuse_unknown
 from people.served import served
 
 router = Router(tags=["asks"])
@@ -104,7 +104,7 @@ def cancel(request: HttpRequest, ask_id: str, heard: schema.Heard | None = None)
 @router.post("/asks/{ask_id}/claim", response={200: schema.Claimed, **REFUSALS})
 def claim(request: HttpRequest, ask_id: str) -> schema.Claimed:
     lease = queue.claim(actor_of(request), ask_id)
-    return schema.Claimed(assignment=lease.assignment_id, lease_token=lease.lease_token, lease_until=lease.lease_until)
+    return answer_of(schema.Claimed, lease, assignment=lease.assignment_id)
 
 
 @router.post("/assignments/{assignment_id}/renew", response={200: schema.Claimed, **REFUSALS})
@@ -138,8 +138,7 @@ def answer(request: HttpRequest, assignment_id: str, payload: schema.AnswerBody)
 
 
 def standing_view(row: StandingAnswer, answered: int | None = None) -> schema.StandingAnswerView:
-    names = ("id", "tool", "arguments", "until", "at_most", "used", "author", "created_at", "ended_at")
-    return schema.StandingAnswerView(**{name: getattr(row, name) for name in names}, run=row.run_id, answered=answered)
+    return answer_of(schema.StandingAnswerView, row, run=row.run_id, answered=answered)
 
 
 @router.post("/standing-answers", response={201: schema.StandingAnswerView, **REFUSALS})

@@ -39,8 +39,8 @@ class ServedCall:
 
     def key_in(self, method: str, path: str) -> str | None:
         """Return whom a request of this call is about; None for another request."""
-        found = self._address.fullmatch(path) if method == self._method else None
-        return found[1] if found is not None else None
+        match = self._address.fullmatch(path) if method == self._method else None
+        return match[1] if match is not None else None
 
     def read_body(self, raw: bytes) -> tuple[dict[str, Any], Any]:
         """Return a body as it came, and as its shape. Raises as the operation does."""
