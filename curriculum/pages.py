@@ -22,7 +22,7 @@ from episodes.models import Run
 from episodes.visible import visibility
 from people.access import Actor, MemberRequest, holds, may_launch, may_read, member_required
 from people.errors import Invalid
-from people.requests.forms import AddressFields, FormFields, Stripped, number_in, number_of, read, text_of
+from people.requests.forms import FormFields, Stripped, number_in, number_of, read, text_of
 from runs.show import errata
 
 DONE = {"override": "Phase held.", "pin": "Task pinned.", "skip": "Task skipped.", "freeze": "Curriculum frozen."}
@@ -130,10 +130,6 @@ def _frame(request: MemberRequest) -> str:
     return "experts/desk/_parts.html" if request.htmx else "base.html"  # type: ignore[attr-defined]
 
 
-class TasksAddress(AddressFields):
-    show: str = next_tasks.SERVED
-
-
 def _page(request: MemberRequest, run: Run, typed: Mapping[str, str], problem: str) -> HttpResponse:
     _refuse_while_blind(request.actor, run)
     plan, helps, seen = CurriculumPlan.of(run.metadata), next_tasks.help_of(run), snapshots.look(run)
@@ -152,6 +148,6 @@ def _page(request: MemberRequest, run: Run, typed: Mapping[str, str], problem: s
         "generations": cockpit.generations_of(run, number_of(request.GET, "turns")),
         "errata": errata.of_run(request.actor, run.pk),
         "levels": cockpit.level_rows(seen.content),
-        "tasks": cockpit.tasks_of(run, seen.content, read(request.GET, TasksAddress).show),
+        "tasks": cockpit.tasks_of(run, seen.content, text_of(request.GET, "show") or next_tasks.SERVED),
     }
     return render(request, "curriculum/page.html", context, status=422 if problem else 200)

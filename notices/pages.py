@@ -22,7 +22,7 @@ from notices.record import slack, subscriptions
 from people.access import MemberRequest, may_annotate, may_see_notices, member_required
 from people.errors import AppError, Invalid, NotFound
 from people.http import refusal
-from people.requests.forms import FormFields, cut, read, text_of, whole
+from people.requests.forms import FormFields, read, text_of, whole
 from people.requests.parts import part_of
 
 LOG_ROWS = 50
@@ -178,20 +178,14 @@ def _confirm(request: MemberRequest, pk: str) -> str:
     return "Email confirmed."
 
 
-class QuietForm(FormFields):
-    do: str = ""
-    starts: str = ""
-    ends: str = ""
-    zone: Annotated[str, cut(60)] = ""
-
-
 @require_POST
 @member_required(may_annotate)
 def quiet(request: MemberRequest) -> HttpResponse:
-    form = read(request.POST, QuietForm)
+    names, zone = ("starts", "ends"), text_of(request.POST, "zone", 60).strip() or "UTC"
+    is_off = text_of(request.POST, "do") == "off"
     try:
-        starts, ends = (None, None) if form.do == "off" else (_time(form.starts), _time(form.ends))
-        subscriptions.set_quiet_hours(request.actor, starts, ends, form.zone.strip() or "UTC")
+        starts, ends = (None if is_off else _time(text_of(request.POST, name)) for name in names)
+        subscriptions.set_quiet_hours(request.actor, starts, ends, zone)
     except AppError as refused:
         return _page(request, refused.status, problem=refused.message)
     messages.success(request, "Quiet hours turned off." if starts is None else "Quiet hours saved.")

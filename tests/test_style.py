@@ -494,8 +494,8 @@ def _parses_numbers(body: Sequence[ast.AST]) -> bool:
 def counted_in_pages(count: Callable[[Path], int]) -> dict[str, int]:
     """Return the files of the packages with pages in which something is found."""
     paths = (path for package in OF_PAGES for path in sorted((ROOT / package).rglob("*.py")))
-    found = {str(path.relative_to(ROOT)): count(path) for path in paths if "migrations" not in path.parts}
-    return {name: number for name, number in found.items() if number and name != "people/requests/forms.py"}
+    counts = {str(path.relative_to(ROOT)): count(path) for path in paths if "migrations" not in path.parts}
+    return {name: number for name, number in counts.items() if number and name != "people/requests/forms.py"}
 
 
 def test_forms_and_addresses_are_read_by_the_one_reader():

@@ -92,8 +92,8 @@ class SentAnswer(FormFields):
 def checked_body(request: MemberRequest, ask: Ask, token: str) -> AnswerBody:
     """Return a form's answer. Raises if it exceeds the limits or has calls that the agent's tools refuse."""
     form = read(request.POST, SentAnswer)
-    calls, said = calls_of(form.tool_calls), form.model_dump(include={"text", "nonce", "asks_back", "anyway"})
-    checked = read(said, AnswerBody, lease_token=token, tool_calls=calls, decision=decision_of(request, ask))
+    calls, plain = calls_of(form.tool_calls), form.model_dump(include={"text", "nonce", "asks_back", "anyway"})
+    checked = read(plain, AnswerBody, lease_token=token, tool_calls=calls, decision=decision_of(request, ask))
     refuse_unfit(calls, ask.episode.tools)
     return checked
 
@@ -119,7 +119,7 @@ def _written(request: HttpRequest) -> Any:
 
 
 def _is_plain(request: HttpRequest) -> bool:
-    return bool(all_of(request.POST)(decision_fields.MARK))
+    return is_named(request.POST, decision_fields.MARK)
 
 
 def give_ahead(request: MemberRequest, wanted: StandingAnswerBody, refused_words: str) -> None:
@@ -276,22 +276,14 @@ def transfer(request: MemberRequest, pk: str) -> HttpResponse:
     return redirect("queue")
 
 
-class ReplyForm(FormFields):
-    """A quick reply, or with its ID a change of one."""
-
-    text: str = ""
-    id: str = ""
-    shared: Named = False
-
-
 @require_http_methods(["GET", "POST"])
 @part_of("queue")
 @member_required(may_advise)
 def replies(request: MemberRequest) -> HttpResponse:
     """Serve the quick replies of the person and of their team: list them, add one, edit one."""
     if request.method == "POST":
-        form = read(request.POST, ReplyForm)
-        desk.keep_reply(request.actor, form.text, form.id, shared=form.shared)
+        text, pk = text_of(request.POST, "text"), text_of(request.POST, "id")
+        desk.keep_reply(request.actor, text, pk, shared=is_named(request.POST, "shared"))
     return _replies(request)
 
 

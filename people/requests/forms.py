@@ -86,7 +86,7 @@ def _values(sent: QueryDict | Mapping[str, Any], shape: type[BaseModel]) -> dict
         if key in sent:
             is_list = get_origin(field.annotation) is list
             values[key] = sent.getlist(key) if is_list and isinstance(sent, QueryDict) else sent[key]
-            if values[key] == "" and _can_be_missing(field):
+            if not str(values[key]).strip() and _can_be_missing(field):
                 del values[key]
         elif field.is_required() and issubclass(shape, FormFields):
             values[key] = ""  # refused in the words for an empty field

@@ -97,10 +97,10 @@ def _start_in(form: CampaignForm) -> dict[str, Any]:
     change = {form.kind: {"question": text} if form.kind == "ask" else text}
     points = [_whole(part, "points") for part in form.points.replace(",", " ").split()]
     numbers = {"tries": "4", "budget": "0", "most": f"{campaigning.ROOTS}"}
-    said = form.model_dump()
+    texts = form.model_dump()
     return {
-        **{name: said[name] for name in ("name", "view", "query", "at") if said[name]},
-        **{name: _whole(said[name].strip() or standard, name) for name, standard in numbers.items()},
+        **{name: texts[name] for name in ("name", "view", "query", "at") if texts[name]},
+        **{name: _whole(texts[name].strip() or standard, name) for name, standard in numbers.items()},
         **({"points": points} if points else {}),
         "change": change,
     }

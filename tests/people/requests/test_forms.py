@@ -43,6 +43,7 @@ class Where(AddressFields):
         ("name=+Ada+Lovelace&tries=32&seed=-5", {"name": "Ada L", "tries": 32, "seed": -5}),
         ("tools=a&tools=b&is_shared=1&anyway=", {"tools": ["a", "b"], "is_shared": True, "anyway": True}),
         ("is_shared=0&seed=&other=1", {}),
+        ("seed=+", {}),
     ],
 )
 def test_form_is_read_into_its_shape(sent, fields):
