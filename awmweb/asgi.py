@@ -50,6 +50,7 @@ from awmweb import kept_files, logs, urls  # noqa: F401  # or the first request 
 from awmweb.embedded import gate
 from episodes.live import intake, reading
 from episodes.live.consumers import PROJECT, WIRE, EpisodeConsumer
+from experts.api import get_ask
 from experts.consumers import AskWait, QueueConsumer
 from experts.mcp import server as mcp
 from experts.rules.file_types import MOST_BYTES, TOO_LARGE
@@ -87,7 +88,7 @@ THREADS = 64
 VENDOR = "vendor/"
 """Third-party files, whose names contain their version."""
 FOREVER = b"public, max-age=31536000, immutable"
-waiting = AuthMiddlewareStack(URLRouter([path("api/v1/asks/<str:pk>", AskWait.as_asgi())]))
+waiting = AuthMiddlewareStack(URLRouter([path(get_ask.route, AskWait.as_asgi())]))
 denied = WebsocketDenier.as_asgi()
 sockets = URLRouter(
     [
@@ -227,7 +228,7 @@ async def _routed(scope: dict[str, Any], receive: Any, send: Any) -> None:
         scope[ROUTE] = "static"
         await _static(scope, receive, send)
     elif intake.takes(scope):
-        scope[ROUTE] = "api/v1/episodes/<episode_id>/steps"
+        scope[ROUTE] = intake.APPEND.route
         await intake.append_steps(scope, receive, send)
     elif scope["path"] == "/mcp":
         scope[ROUTE] = "mcp"
@@ -237,16 +238,11 @@ async def _routed(scope: dict[str, Any], receive: Any, send: Any) -> None:
     elif otlp_http.takes(scope):
         scope[ROUTE] = "v1/traces"  # also of one that is refused before Django has it
         await otlp_http.in_turn(_with_body, django_app, scope, receive, send)
-    elif _waits(scope["method"], where):
-        scope[ROUTE] = "api/v1/asks/<ask_id>"
+    elif get_ask.key_in(scope["method"], where) is not None:
+        scope[ROUTE] = get_ask.route
         await _with_body(waiting, in_project(scope), receive, send)
     else:
         await _django(scope, receive, send)
-
-
-def _waits(method: str, where: str) -> bool:
-    name = where.removeprefix("/api/v1/asks/")
-    return method == "GET" and name not in ("", where) and "/" not in name
 
 
 def in_project(scope: dict[str, Any]) -> dict[str, Any]:

@@ -53,6 +53,7 @@ from people.access import (
 from people.errors import AWAY, NotFound, away_of
 from people.models import Membership, display_name
 from people.requests import addresses
+from people.requests.forms import text_of
 from people.text.in_words import count, duration
 from people.text.plain_text import clean
 from people.text.zones import midnight, zone_name, zone_of
@@ -136,7 +137,7 @@ def home(request: MemberRequest) -> HttpResponse:
             "underline": "" if only_reviews else board.underline(online.outlook(actor.project, now)),
             "reviews": waiting,
             "may_review": may_judge,
-            "wall": None if request.GET.get("wall") == "0" else wall.live(actor),
+            "wall": None if text_of(request.GET, "wall") == "0" else wall.live(actor),
             "outcomes": wall.recent_outcomes(actor),
             "facts": _today(actor, midnight(now, zone)),
             "zone": zone_name(zone),

@@ -22,6 +22,7 @@ from episodes.models import Run
 from episodes.visible import visibility
 from people.access import Actor, MemberRequest, holds, may_launch, may_read, member_required
 from people.errors import Invalid
+from people.requests.forms import FormFields, Stripped, number_in, number_of, read, text_of
 from runs.show import errata
 
 DONE = {"override": "Phase held.", "pin": "Task pinned.", "skip": "Task skipped.", "freeze": "Curriculum frozen."}
@@ -32,7 +33,7 @@ DONE = {"override": "Phase held.", "pin": "Task pinned.", "skip": "Task skipped.
 def curriculum_page(request: MemberRequest) -> HttpResponse:
     """Show the curriculum of a run; by default, of the run that trained last."""
     try:
-        run = snapshots.run_of(request.actor, request.GET.get("run", ""))
+        run = snapshots.run_of(request.actor, text_of(request.GET, "run"))
     except NoRun:
         return render(request, "curriculum/page.html", {"frame": _frame(request), "runs": []})
     return _page(request, run, {}, "")
@@ -67,7 +68,7 @@ def turns_file(request: MemberRequest) -> HttpResponse:
 
 
 def _run_for_files(request: MemberRequest) -> Run:
-    run = snapshots.run_of(request.actor, request.GET.get("run", ""))
+    run = snapshots.run_of(request.actor, text_of(request.GET, "run"))
     _refuse_while_blind(request.actor, run)
     return run
 
@@ -78,27 +79,36 @@ def _refuse_while_blind(actor: Actor, run: Run) -> None:
         visibility.refuse_while_blind(actor, one)
 
 
+class DecisionFields(FormFields):
+    """A decision about a run: `kind` also names the phase of an override."""
+
+    run: str = ""
+    kind: Stripped = ""
+    task: Stripped = ""
+    reason: Stripped = ""
+    until: Stripped = ""
+    until_step: Stripped = ""
+
+
 @require_POST
 @member_required(may_launch)
 def decide(request: MemberRequest) -> HttpResponse:
     """Write a decision; if it is refused, show the form again with the input."""
-    typed = {name: request.POST.get(name, "").strip() for name in ("kind", "task", "reason", "until", "until_step")}
-    run = snapshots.run_of(request.actor, request.POST.get("run", ""))
-    kind, _, phase = typed["kind"].partition(":")
-    number = typed["until_step"]
+    form = read(request.POST, DecisionFields)
+    run = snapshots.run_of(request.actor, form.run)
+    kind, _, phase = form.kind.partition(":")
     try:
         steering.decide(
             request.actor,
             run,
             kind,
-            phase or typed["task"],
-            typed["reason"],
-            until=typed["until"] if kind == Decision.Kind.OVERRIDE else Decision.Until.UNDONE,
-            # `isdecimal` alone takes digits of any script, and a longer number fits no column.
-            until_step=int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None,
+            phase or form.task,
+            form.reason,
+            until=form.until if kind == Decision.Kind.OVERRIDE else Decision.Until.UNDONE,
+            until_step=number_in(form.until_step),
         )
     except Invalid as refused:
-        return _page(request, run, typed, refused.message)
+        return _page(request, run, form.model_dump(), refused.message)
     messages.success(request, DONE[kind])
     return _back(run)
 
@@ -135,9 +145,9 @@ def _page(request: MemberRequest, run: Run, typed: Mapping[str, str], problem: s
         "form": cockpit.DecisionForm(holds(request.actor, may_launch), typed, problem),
         "story": cockpit.story(run),
         "charts": cockpit.charts_of(run, plan, helps, file),
-        "generations": cockpit.generations_of(run, request.GET.get("turns", "")),
+        "generations": cockpit.generations_of(run, number_of(request.GET, "turns")),
         "errata": errata.of_run(request.actor, run.pk),
         "levels": cockpit.level_rows(seen.content),
-        "tasks": cockpit.tasks_of(run, seen.content, request.GET.get("show", next_tasks.SERVED)),
+        "tasks": cockpit.tasks_of(run, seen.content, text_of(request.GET, "show") or next_tasks.SERVED),
     }
     return render(request, "curriculum/page.html", context, status=422 if problem else 200)

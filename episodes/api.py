@@ -20,6 +20,8 @@ from episodes.visible import trajectory
 from episodes.visible.lens import lens_of
 from people.errors import AppError, NotFound
 from people.http import REFUSALS, actor_of, misshapen, refusal
+from people.requests.forms import texts_of
+from people.served import served
 
 router = Router(tags=["episodes"])
 CURSOR = P(max_length=200, description="The value of `next` of the page before.")
@@ -39,7 +41,7 @@ def filters_in(names: Sequence[str]) -> dict[str, Any]:
 
 def filters_of(request: HttpRequest) -> dict[str, list[str]]:
     """Return the filters of a list's query string; the read raises `Invalid` for unknown ones."""
-    return {name: request.GET.getlist(name) for name in request.GET if name not in ("cursor", "limit")}
+    return {name: texts_of(request.GET, name) for name in request.GET if name not in ("cursor", "limit")}
 
 
 @router.get("/episodes", response={200: schema.EpisodePage, **REFUSALS}, openapi_extra=filters_in(FILTERS))
@@ -80,10 +82,10 @@ def _whole_result(found: whole.Result) -> schema.WholeResult:
     return schema.WholeResult(**_ref(found.episode).model_dump(), known=found.known)
 
 
-@router.post("/episodes/{episode_id}/steps", response={200: schema.Acknowledged, **REFUSALS})
+@served(router, "POST", "/episodes/{episode_id}/steps", schema.MAX_STEP_BYTES)
 def append_steps(request: HttpRequest, episode_id: str, payload: schema.StepBatch) -> schema.Acknowledged:
-    """Append steps. Under the product's server `intake.py` answers this call for bearers, many batches in one
-    transaction; this plain form documents it, and answers sessions of people."""
+    """Append steps."""
+    # of a person's session; `live/intake.py` serves this call to bearers, many batches in one transaction
     return schema.Acknowledged(acknowledged=recording.append_steps(actor_of(request), episode_id, payload.steps))
 
 

@@ -15,6 +15,7 @@ from awmclient import schema
 from awmclient.nouns.interrupts import InterruptsView, RunInterrupts
 from awmclient.nouns.metrics import DeskNumbers
 from episodes.find.selection import run_named
+from episodes.record import recording
 from experts.find.attached import files_of, visible_files
 from experts.find.reading import active_standing, ask_view, open_asks, page_of_asks
 from experts.metrics import records
@@ -23,8 +24,9 @@ from experts.record import advising, attaching, closing, desk, opening, pausing,
 from experts.rules.decisions import Misfit
 from experts.rules.file_types import TEXT
 from experts.rules.second_look import Returned
-from people.access import visible_or_404
-from people.http import REFUSALS, actor_of, refuse_unknown
+from people.access import Actor, visible_or_404
+from people.http import REFUSALS, actor_of, answer_of, refuse_unknown
+from people.served import served
 
 router = Router(tags=["asks"])
 CURSOR = P(max_length=200, description="The value of `next` of the page before.")
@@ -74,14 +76,18 @@ def list_asks(
     return schema.AskList(asks=asks, next=cursor_next)
 
 
-@router.get("/asks/{ask_id}", response={200: schema.AskView, **REFUSALS})
-def get_ask(request: HttpRequest, ask_id: str, wait: QueryEx[int, P(ge=0, le=WAIT_MAX_S)] = 0) -> schema.AskView:
-    """Return the state of an ask.
+def looked_at(actor: Actor, ask_id: str) -> schema.AskView:
+    """Return an ask as its asker or a reader sees it; a loop that waits for it is alive."""
+    ask = closing.look(actor, ask_id)
+    recording.hear(actor, ask.episode_id)
+    return ask_view(ask)
 
-    Under the product's server `consumers.AskWait` handles this path and waits without a thread. This plain form
-    documents it and returns immediately.
-    """
-    return ask_view(closing.look(actor_of(request), ask_id))
+
+@served(router, "GET", "/asks/{ask_id}")
+def get_ask(request: HttpRequest, ask_id: str, wait: QueryEx[int, P(ge=0, le=WAIT_MAX_S)] = 0) -> schema.AskView:
+    """Return the state of an ask: after `wait` seconds, or as soon as it is closed."""
+    # `consumers.AskWait` serves this call, and waits without a thread
+    return looked_at(actor_of(request), ask_id)
 
 
 @router.post("/asks/{ask_id}/consumed", response={200: schema.AskView, **REFUSALS})
@@ -98,7 +104,7 @@ def cancel(request: HttpRequest, ask_id: str, heard: schema.Heard | None = None)
 @router.post("/asks/{ask_id}/claim", response={200: schema.Claimed, **REFUSALS})
 def claim(request: HttpRequest, ask_id: str) -> schema.Claimed:
     lease = queue.claim(actor_of(request), ask_id)
-    return schema.Claimed(assignment=lease.assignment_id, lease_token=lease.lease_token, lease_until=lease.lease_until)
+    return answer_of(schema.Claimed, lease, assignment=lease.assignment_id)
 
 
 @router.post("/assignments/{assignment_id}/renew", response={200: schema.Claimed, **REFUSALS})
@@ -132,8 +138,7 @@ def answer(request: HttpRequest, assignment_id: str, payload: schema.AnswerBody)
 
 
 def standing_view(row: StandingAnswer, answered: int | None = None) -> schema.StandingAnswerView:
-    names = ("id", "tool", "arguments", "until", "at_most", "used", "author", "created_at", "ended_at")
-    return schema.StandingAnswerView(**{name: getattr(row, name) for name in names}, run=row.run_id, answered=answered)
+    return answer_of(schema.StandingAnswerView, row, run=row.run_id, answered=answered)
 
 
 @router.post("/standing-answers", response={201: schema.StandingAnswerView, **REFUSALS})

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
 from functools import partial
 from typing import Any, Protocol, TypeVar
-from urllib.parse import parse_qs
 
 from channels.generic.http import AsyncHttpConsumer
 from django.conf import settings
@@ -23,19 +22,17 @@ from awmclient.schema import AskView
 from episodes import events
 from episodes.live.consumers import LiveConsumer, actor_for, in_database
 from episodes.live.hub import Listener, hub
-from episodes.record import recording
+from experts.api import get_ask, looked_at
 from experts.events import ask_topic
-from experts.find.reading import ask_view, more_to_take, open_asks
+from experts.find.reading import more_to_take, open_asks
 from experts.models import Ask
-from experts.record import closing
 from notices.events import person_topic
 from people.access import Actor, is_id, may_see_queue
-from people.errors import AppError, Invalid, NotFound
+from people.errors import AppError, NotFound
 from people.http import refuse, respond
 from people.known_tokens import TOKENS
 from people.requests.bodies import bearer_secret
 
-WAIT_MAX_S = 25
 LOOK_AGAIN_S = 20.0
 """A wait reads its ask at least this often, with the right to it: who has left is refused within a minute."""
 
@@ -66,7 +63,7 @@ def _open_now(actor: Actor) -> dict[str, Any]:
 
 
 class AskWait(AsyncHttpConsumer):
-    """`GET /api/v1/asks/{id}?wait=25`."""
+    """Serves `api.get_ask`, for bearers and for sessions of people."""
 
     async def handle(self, body: bytes) -> None:
         try:
@@ -75,9 +72,9 @@ class AskWait(AsyncHttpConsumer):
             await refuse(self.send, error)
 
     async def _wait(self) -> AskView:
-        wait = _seconds(parse_qs(self.scope["query_string"].decode("latin-1")))
-        pk = self.scope["url_route"]["kwargs"]["pk"]
-        return await until_closed(pk, partial(self._read, pk), wait)
+        seconds = get_ask.read_query(self.scope["query_string"]).wait
+        pk = self.scope["url_route"]["kwargs"]["ask_id"]
+        return await until_closed(pk, partial(self._read, pk), seconds)
 
     async def _read(self, pk: str) -> AskView:
         secret = bearer_secret(self.scope)
@@ -123,10 +120,7 @@ def _read_once(scope: dict[str, Any], pk: str, known: Actor | None) -> AskView:
 
     For an open ask this is one read and a heartbeat, since hundreds of loops can wait concurrently.
     """
-    actor = known or _member_of(scope, pk)
-    ask = closing.look(actor, pk)
-    recording.hear(actor, ask.episode_id)
-    return ask_view(ask)
+    return looked_at(known or _member_of(scope, pk), pk)
 
 
 def _member_of(scope: dict[str, Any], pk: str) -> Actor:
@@ -137,13 +131,6 @@ def _member_of(scope: dict[str, Any], pk: str) -> Actor:
         actor_for(scope)
         raise NotFound
     return actor_for(scope, project)
-
-
-def _seconds(query: dict[str, list[str]]) -> int:
-    raw = query.get("wait", ["0"])[0]
-    if not raw.isdecimal() or len(raw) > 4 or int(raw) > WAIT_MAX_S:
-        raise Invalid(f"wait: a whole number of seconds from 0 to {WAIT_MAX_S}.")
-    return int(raw)
 
 
 def _until(deadline_at: datetime) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -19,7 +18,7 @@ from exports.pages import downloads
 from exports.recipe import Recipe
 from exports.select.selecting import may_open
 from people.access import visible_or_404
-from people.http import REFUSALS, actor_of, refuse_unknown
+from people.http import REFUSALS, actor_of, answer_of, refuse_unknown
 
 router = Router(tags=["exports"])
 
@@ -133,20 +132,15 @@ class DatasetComparisonView(Schema):
 def _view(export: Export, found: Sequence[errata.ExportErratum] = ()) -> ExportView:
     manifest = export.manifest if isinstance(export.manifest, dict) else None
     counted = ("episodes", "episodes_used", "rows", "left_out", "rows_left_out", "redacted")
-    return ExportView(
-        id=export.pk,
+    return answer_of(
+        ExportView,
+        export,
         url=settings.AWMWEB_PUBLIC_URL + export.get_absolute_url(),
-        format=export.format,
-        state=export.state,
         dataset=export.dataset or None,
-        episodes=export.episodes,
-        episodes_done=export.episodes_done,
-        rows=export.rows,
         problem=export.problem or None,
-        created_at=export.created_at,
         counts={name: manifest[name] for name in counted} if manifest else None,
         manifest=manifest,
-        errata=[ExportErratumView(**asdict(one)) for one in found],
+        errata=list(found),
     )
 
 

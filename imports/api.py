@@ -12,7 +12,7 @@ from ninja.files import UploadedFile
 from imports.models import Import
 from imports.record import importing
 from people.access import visible_or_404
-from people.http import REFUSALS, actor_of, refuse_unknown
+from people.http import REFUSALS, actor_of, answer_of, refuse_unknown
 
 router = Router(tags=["imports"])
 
@@ -51,18 +51,15 @@ class ImportList(Schema):
 
 
 def _view(given: Import) -> ImportView:
-    return ImportView(
-        id=given.pk,
+    return answer_of(
+        ImportView,
+        given,
         url=settings.AWMWEB_PUBLIC_URL + given.get_absolute_url(),
         format=given.format or None,
         bytes=given.size,
         bytes_read=given.behind,
         refusals=[RefusalView(row=row, reason=reason) for row, reason in given.refusals],
         problem=given.problem or None,
-        **{
-            name: getattr(given, name)
-            for name in ("name", "state", "rows", "episodes", "known", "steps", "refused", "lost", "created_at")
-        },
     )
 
 

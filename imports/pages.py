@@ -16,6 +16,7 @@ from imports.readers.found import lost_words
 from imports.record import importing
 from people.access import MemberRequest, holds, may_launch, may_see_imports, member_required
 from people.errors import AppError
+from people.requests.forms import files_of, text_of
 from people.text.plain_text import clean
 
 LISTED, EPISODES = 50, 500
@@ -44,12 +45,11 @@ def imports_page(request: MemberRequest) -> HttpResponse:
 def _requested(request: MemberRequest) -> tuple[list[Import], list[str]]:
     """Ask for an import of each file. A file that is refused says why, and the others come in."""
     given, problems = [], []
-    files = request.FILES.getlist("file")
+    files = files_of(request.FILES, "file")
     for file in files:
         try:
-            given.append(
-                importing.request(request.actor, file.name or "", request.POST.get("format", ""), file.chunks())
-            )
+            made = importing.request(request.actor, file.name or "", text_of(request.POST, "format"), file.chunks())
+            given.append(made)
         except AppError as refused:
             problems.append(f"{clean(file.name or 'file')}: {refused.message}" if len(files) > 1 else refused.message)
     return given, problems if files else ["Choose a file."]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from datetime import time
-from typing import Any
+from typing import Annotated, Any
 
 from django.conf import settings
 from django.contrib import messages
@@ -22,6 +22,7 @@ from notices.record import slack, subscriptions
 from people.access import MemberRequest, may_annotate, may_see_notices, member_required
 from people.errors import AppError, Invalid, NotFound
 from people.http import refusal
+from people.requests.forms import FormFields, read, text_of, whole
 from people.requests.parts import part_of
 
 LOG_ROWS = 50
@@ -91,16 +92,25 @@ def log(request: MemberRequest) -> HttpResponse:
     return render(request, "notices/_log.html", _log(request))
 
 
+class ChannelForm(FormFields):
+    """A new channel; a browser's push has two keys."""
+
+    kind: str = ""
+    target: str = ""
+    name: str = ""
+    p256dh: str = ""
+    auth: str = ""
+
+
 @require_POST
 @member_required(may_annotate)
 def switch_on(request: MemberRequest) -> HttpResponse:
     """Add a channel. Scripts get JSON; a webhook's secret is shown only now."""
-    given = request.POST
-    keys = {name: given.get(name, "") for name in ("p256dh", "auth")}
-    kind, target = given.get("kind", ""), given.get("target", "")
+    form = read(request.POST, ChannelForm)
+    kind, target, keys = form.kind, form.target, form.model_dump(include={"p256dh", "auth"})
     wants_json = request.headers.get("Accept") == "application/json"
     try:
-        way = subscriptions.subscribe(request.actor, kind, target, keys, given.get("name", ""))
+        way = subscriptions.subscribe(request.actor, kind, target, keys, form.name)
     except AppError as refused:
         if wants_json:
             return refusal(refused)
@@ -139,31 +149,35 @@ def _test(request: MemberRequest, pk: str) -> str:
     return ""
 
 
+Seconds = Annotated[int, whole("Enter seconds as a whole number.")]
+
+
+class RulesForm(FormFields):
+    """When a channel notifies: after how long, and how often at most."""
+
+    delay_s: Seconds
+    every_s: Seconds
+
+
 def _rules(request: MemberRequest, pk: str) -> str:
-    given = request.POST
-    subscriptions.set_rules(request.actor, pk, _seconds(given.get("delay_s", "")), _seconds(given.get("every_s", "")))
+    form = read(request.POST, RulesForm)
+    subscriptions.set_rules(request.actor, pk, form.delay_s, form.every_s)
     return "Saved."
 
 
 def _confirm(request: MemberRequest, pk: str) -> str:
-    subscriptions.confirm(request.actor, pk, request.POST.get("code", "")[:40])
+    subscriptions.confirm(request.actor, pk, text_of(request.POST, "code", 40))
     return "Email confirmed."
-
-
-def _seconds(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or len(text) > 6:
-        raise Invalid("Enter seconds as a whole number.")
-    return int(text)
 
 
 @require_POST
 @member_required(may_annotate)
 def quiet(request: MemberRequest) -> HttpResponse:
-    given = request.POST
-    off = given.get("do") == "off"
+    names, zone = ("starts", "ends"), text_of(request.POST, "zone", 60).strip() or "UTC"
+    is_off = text_of(request.POST, "do") == "off"
     try:
-        starts, ends = (None, None) if off else (_time(given.get("starts", "")), _time(given.get("ends", "")))
-        subscriptions.set_quiet_hours(request.actor, starts, ends, given.get("zone", "")[:60].strip() or "UTC")
+        starts, ends = (None if is_off else _time(text_of(request.POST, name)) for name in names)
+        subscriptions.set_quiet_hours(request.actor, starts, ends, zone)
     except AppError as refused:
         return _page(request, refused.status, problem=refused.message)
     messages.success(request, "Quiet hours turned off." if starts is None else "Quiet hours saved.")

@@ -20,6 +20,7 @@
     known_tokens  tokens remembered for a moment
     keyed_calls   a key makes a repeated call safe
     http          the JSON API's door: actor, body, errors
+    served        calls that are served below Django, declared once
     pages/        sign-in, members, API tokens, projects, audit
     watching      asks the sign-in provider, by Celery
     urls          addresses of its pages

@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
@@ -27,6 +27,7 @@ from ninja.operation import Operation
 from ninja.parser import Parser
 from ninja.renderers import BaseRenderer
 from ninja.security import APIKeyCookie, HttpBearer
+from pydantic import BaseModel
 
 from awmclient.schema import MAX_BATCH_BYTES, MAX_STEP_BYTES, ErrorEnvelope
 from people import keyed_calls
@@ -50,6 +51,7 @@ from people.requests.sessions import SessionStore
 from people.text.json_text import read_object
 
 log = logging.getLogger(__name__)
+S = TypeVar("S", bound=BaseModel)
 REFUSALS = dict.fromkeys((400, 401, 403, 404, 408, 409, 413, 422, 429, 503), ErrorEnvelope)
 """Error responses that every call can return."""
 AGAIN = (429, 503)
@@ -284,6 +286,14 @@ def build_api(**options: Any) -> Api:
     for away in (*AWAY, OSError):
         api.exception_handler(away)(database_away)
     return api
+
+
+def answer_of(shape: type[S], *sources: object, **beside: Any) -> S:
+    """Return an answer: each field as `beside` has it, else the attribute of the first source that has one. Values in
+    lists are made into their shapes in the same way."""
+    names = shape.model_fields.keys() - beside.keys()
+    values = {name: getattr(source, name) for source in reversed(sources) for name in names if hasattr(source, name)}
+    return shape.model_validate({**values, **beside}, from_attributes=True)
 
 
 def refuse_unknown(request: HttpRequest, *known: str) -> None:

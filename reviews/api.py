@@ -13,7 +13,7 @@ from awmclient.nouns.fields import MAX_INT, Line, Object, Shape, clean_text
 from awmclient.schema import Claimed, Done, LeaseBody
 from people.access import is_id, may_see_reviews, scoped, visible_or_404
 from people.errors import NotFound
-from people.http import REFUSALS, actor_of
+from people.http import REFUSALS, actor_of, answer_of
 from reviews.models import LabelSchema, Review, ReviewQueue, Verdict
 from reviews.record import annotating, assigning, correcting, deciding
 from reviews.record.assigning import ReviewClaim
@@ -123,7 +123,7 @@ class CorrectionView(Shape):
 
 
 def _claimed(lease: ReviewClaim) -> Claimed:
-    return Claimed(assignment=lease.slot_id, lease_token=lease.lease_token, lease_until=lease.lease_until)
+    return answer_of(Claimed, lease, assignment=lease.slot_id)
 
 
 @router.get("/reviews", response={200: ReviewList, **REFUSALS})
@@ -217,21 +217,7 @@ def annotate(request: HttpRequest, episode_id: str, payload: AnnotationBody) -> 
     said = annotating.annotate(
         actor, episode, where, payload.label, payload.value, schema=schema, queue=pinned, quote=payload.quote
     )
-    return Status(
-        201,
-        AnnotationView(
-            id=said.pk,
-            label=said.label,
-            value=said.text,
-            seq=said.seq,
-            path=said.path,
-            start=said.start,
-            end=said.end,
-            version=schema.version if schema else None,
-            withdrawn=said.withdrawn,
-            created_at=said.created_at,
-        ),
-    )
+    return Status(201, answer_of(AnnotationView, said, value=said.text, version=schema.version if schema else None))
 
 
 @router.post("/annotations/{annotation_id}/undo", response={200: Done, **REFUSALS})
@@ -247,7 +233,7 @@ def correct(request: HttpRequest, episode_id: str, payload: CorrectionBody) -> S
     actor = actor_of(request)
     better = Better(**payload.model_dump(exclude={"seq"}))
     said = correcting.correct(actor, annotating.visible_episode(actor, episode_id), payload.seq, better)
-    return Status(201, CorrectionView(id=said.pk, seq=said.seq, kind=said.kind, state=UNVERIFIED))
+    return Status(201, answer_of(CorrectionView, said, state=UNVERIFIED))
 
 
 @router.post("/corrections/{correction_id}/undo", response={200: Done, **REFUSALS})

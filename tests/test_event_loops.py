@@ -38,6 +38,7 @@ ASIDE = {"read_aside", "to_thread", "in_database", "sync_to_async", "in_worker",
 """What is handed to these runs in a thread or a child."""
 EXCUSED = {
     "awmclient": "an agent's own process, and a worker that calls a model: one episode or call for each loop",
+    "people.requests.forms.read": "forms of pages, whose views run in threads",
     "experts.llm": "a worker's loop, for one call to a model",
     "awmenv.batches": "the client of a rollouts worker",
     "awmenv.client": "the client of a rollouts worker",

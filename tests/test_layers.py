@@ -77,7 +77,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
             "sealing",
         },
         {"record"},
-        {"http", "keyed_calls", "watching", "known_tokens", *DOORS},
+        {"http", "keyed_calls", "served", "watching", "known_tokens", *DOORS},
     ),
     "notices": (
         {*GROUND, "events", "subjects"},

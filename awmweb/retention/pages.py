@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from django.contrib import messages
 from django.http import HttpResponse
@@ -15,10 +15,19 @@ from awmweb.retention.kinds import KINDS
 from awmweb.retention.rule_pass import RetentionKind
 from episodes.models import Episode
 from episodes.record.saved_views import EPISODE_VIEWS
-from people.access import MemberRequest, holds, may_manage_people, may_manage_projects, member_required, visible_or_404
+from people.access import (
+    Actor,
+    MemberRequest,
+    holds,
+    may_manage_people,
+    may_manage_projects,
+    member_required,
+    visible_or_404,
+)
 from people.errors import AppError, Invalid
 from people.models import Hold, Tombstone
 from people.record import holding
+from people.requests.forms import FormFields, Stripped, is_named, read, whole
 
 SHOWN = 20
 """Batches that the page lists, the newest first."""
@@ -45,8 +54,8 @@ def retention_page(request: MemberRequest) -> HttpResponse:
 
 def _context(request: MemberRequest) -> dict[str, Any]:
     project = request.project
-    mine = rules.rules_of(project)
-    previews = {one.rule.kind: one for one in passes.preview(project, PREVIEW_S)} if "preview" in request.GET else {}
+    mine, is_previewed = rules.rules_of(project), is_named(request.GET, "preview")
+    previews = {one.rule.kind: one for one in passes.preview(project, PREVIEW_S)} if is_previewed else {}
     held = list(holding.in_force(project))
     stones = Tombstone.objects.filter(project=project, kind=Tombstone.Kind.RULE).order_by("-at")
     return {
@@ -57,7 +66,7 @@ def _context(request: MemberRequest) -> dict[str, Any]:
         "batches": [
             {"row": one, "size": len(one.about.get("ids", ())), "lost": one.datasets} for one in stones[:SHOWN]
         ],
-        "previewed": "preview" in request.GET,
+        "previewed": is_previewed,
         "cut_short": any(not one.is_whole for one in previews.values()),
         "preview_s": round(PREVIEW_S),
         "any_rule": bool(mine),
@@ -86,31 +95,41 @@ def _shown(kind: RetentionKind, rule: Any, report: Any) -> dict[str, Any]:
     }
 
 
+class RetentionForm(FormFields):
+    """A rule, a new legal hold, or the release of one: `do` says which."""
+
+    do: str = ""
+    kind: str = ""
+    days: Annotated[int | None, whole("Enter whole days, or none to keep everything.")] = None
+    states: list[str] = []
+    hold: str = ""
+    place: str = ""
+    reason: str = ""
+    episode: Stripped = ""
+    view: str = ""
+
+
 def _change(request: MemberRequest) -> None:
-    command, given = request.POST.get("do", ""), request.POST
-    if command == "rule":
-        kind, days = given.get("kind", ""), given.get("days", "").strip()
-        if days and not (days.isascii() and days.isdecimal() and len(days) < 7):
-            raise Invalid("Enter whole days, or none to keep everything.")
-        rules.set_rule(request.actor, kind, int(days) if days else None, given.getlist("states"))
-        messages.success(request, f"Saved: {KINDS[kind].label.lower()}.")
-    elif command == "hold":
-        messages.success(request, f"Legal hold placed on {_place(request)}.")
-    elif command == "release":
-        messages.success(request, f"Legal hold on {holding.release(request.actor, given.get('hold', ''))} released.")
+    form = read(request.POST, RetentionForm)
+    if form.do == "rule":
+        rules.set_rule(request.actor, form.kind, form.days, form.states)
+        messages.success(request, f"Saved: {KINDS[form.kind].label.lower()}.")
+    elif form.do == "hold":
+        messages.success(request, f"Legal hold placed on {_place(request.actor, form)}.")
+    elif form.do == "release":
+        messages.success(request, f"Legal hold on {holding.release(request.actor, form.hold)} released.")
     else:
         raise Invalid("Choose an action: rule, hold or release.")
 
 
-def _place(request: MemberRequest) -> Hold:
-    actor, where, reason = request.actor, request.POST.get("place", ""), request.POST.get("reason", "")
+def _place(actor: Actor, form: RetentionForm) -> Hold:
     may_manage_projects(actor)
-    if where == Hold.Place.PROJECT:
-        return holding.place(actor, Hold.Place.PROJECT, reason)
-    if where == Hold.Place.EPISODE:
-        episode = visible_or_404(Episode.every.all(), actor, request.POST.get("episode", "").strip())
-        return holding.place(actor, Hold.Place.EPISODE, reason, subject=episode.pk)
-    if where == Hold.Place.VIEW:
-        view = visible_or_404(EPISODE_VIEWS.of(actor), actor, request.POST.get("view", ""))
-        return holding.place(actor, Hold.Place.VIEW, reason, subject=view.pk, name=view.name, query=view.query)
+    if form.place == Hold.Place.PROJECT:
+        return holding.place(actor, Hold.Place.PROJECT, form.reason)
+    if form.place == Hold.Place.EPISODE:
+        episode = visible_or_404(Episode.every.all(), actor, form.episode)
+        return holding.place(actor, Hold.Place.EPISODE, form.reason, subject=episode.pk)
+    if form.place == Hold.Place.VIEW:
+        view = visible_or_404(EPISODE_VIEWS.of(actor), actor, form.view)
+        return holding.place(actor, Hold.Place.VIEW, form.reason, subject=view.pk, name=view.name, query=view.query)
     raise Invalid(f"Use one of {', '.join(Hold.Place.values)}.")

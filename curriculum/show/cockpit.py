@@ -114,13 +114,12 @@ class Generations:
     turns: list[SampledTurn]
 
 
-def generations_of(run: Run, wanted: str) -> Generations | None:
+def generations_of(run: Run, number: int | None) -> Generations | None:
     """Return the turns of the wanted step, else of the last one; None without a reported step."""
     steps = {one.training_step: one for one in TrainingStep.objects.filter(run=run).order_by("training_step")}
     if not steps:
         return None
     numbers = list(steps)
-    number = int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 10 else numbers[-1]
     # Without a report of the wanted step, the page shows the last one.
     place = numbers.index(number) if number in steps else len(numbers) - 1
     shown = steps[numbers[place]]

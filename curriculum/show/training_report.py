@@ -59,7 +59,7 @@ def _phases(phases: Sequence[dict[str, object]]) -> str:
 
 def _turns(run: Run) -> list[str]:
     """Return the turns of the last step as the model wrote them, each below the rewards of its episode."""
-    if (shown := cockpit.generations_of(run, "")) is None:
+    if (shown := cockpit.generations_of(run, None)) is None:
         return []
     reported = ", ".join(f"{plain(name)} {value:.4g}" for name, value in shown.reported) or "nothing"
     words = f"Drawn by a hash, so that no one picks them. The trainer reported {reported}. Those of all steps are in"

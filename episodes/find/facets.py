@@ -28,6 +28,7 @@ from episodes.stored.strip import BRIEFED, OUTCOMES
 from episodes.visible import visibility
 from people.access import Actor, scoped, sees_outcomes
 from people.models import Project
+from people.requests.forms import texts_of
 
 Asked = tuple[dict[str, list[str]], list[str]]
 """Filters to apply, and the filters whose values are counted among the matching episodes."""
@@ -151,8 +152,8 @@ class ListQuery:
     @classmethod
     def read(cls, query: QueryDict) -> ListQuery:
         # a query string is a stranger's: each value becomes part of a statement
-        found = {name: [value[:200] for value in query.getlist(name) if value][:50] for name in (*TITLES, *BESIDE)}
-        looks = {name: [",".join(query.getlist(name))[:200]] for name in LOOKS if query.get(name)}
+        found = {name: [value[:200] for value in texts_of(query, name) if value][:50] for name in (*TITLES, *BESIDE)}
+        looks = {name: [",".join(texts_of(query, name))[:200]] for name in LOOKS if query.get(name)}
         return cls({name: values for name, values in found.items() if values}, looks)
 
     @classmethod

@@ -17,6 +17,7 @@ from episodes.models import Episode
 from people.access import scoped, system
 from people.errors import AppError
 from people.models import Hold, Project
+from people.requests.forms import texts_of
 
 
 def held_among(project: Project, ids: Collection[str]) -> dict[str, Hold]:
@@ -36,7 +37,7 @@ def filters_of(query: str) -> dict[str, list[str]]:
     """Return the filters of a saved view, without those of its look."""
     said = QueryDict(query.removeprefix("?"))
     return {
-        name: values for name in said if name in narrowing.FILTERS and (values := [*filter(None, said.getlist(name))])
+        name: values for name in said if name in narrowing.FILTERS and (values := [*filter(None, texts_of(said, name))])
     }
 
 

@@ -30,6 +30,7 @@ from episodes.stored.strip import BRIEFED
 from people.access import scoped
 from people.errors import Invalid
 from people.models import Project
+from people.requests.forms import number_in
 from people.text.plain_text import is_storable
 
 M = TypeVar("M", bound=Model)
@@ -217,12 +218,9 @@ def run_named(project: Project, value: str) -> Run:
 def _whole(name: str, value: str) -> int:
     """Read a number that the filter's column can hold. Raises `Invalid`."""
     least, most = _range_of("last_seq" if name == "length" else name)
-    digits = value.removeprefix("-")
-    # `isdecimal` and `int` also take digits of other scripts
-    fits = digits.isascii() and digits.isdecimal() and len(digits) <= len(str(most))
-    if not fits or not least <= int(value) <= most:
+    if (number := number_in(value, most, least)) is None:
         raise Invalid(f"Unknown filter value: {name}={value[:40]}. Use a whole number from {least} to {most}.")
-    return int(value)
+    return number
 
 
 def _range_of(column: str) -> tuple[int, int]:

@@ -43,6 +43,7 @@ from people.access import (
 from people.errors import AWAY, AppError, Away, Busy, NotFound, Unauthenticated
 from people.record.members import token_of
 from people.requests.bodies import bearer_secret
+from people.requests.forms import number_in
 from people.requests.turns import REPLAYS
 from people.revalidation import Right, ended, right_of
 
@@ -360,7 +361,7 @@ class EpisodeConsumer(LiveConsumer):
             since = stored[-1][0]
 
     def _since(self) -> int:
-        return windows.number(self.asked("since")) or 0
+        return number_in(self.asked("since")) or 0
 
     def _in_pictures(self) -> bool:
         return sees_outcomes(self.actor) and self.asked("pictures") == "1"

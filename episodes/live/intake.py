@@ -1,33 +1,30 @@
 """The append of steps as plain ASGI: `POST /api/v1/episodes/{id}/steps` of a bearer, below Django's middleware.
 
-Owns what such a request goes through. The rules are those of `people.http` and the types those of
-`api.append_steps`, which documents this call; the writing is `committer.py`'s. A request that waits for its commit
+Owns what such a request goes through. The rules are those of `people.http`; address, types and answer are those of
+`api.append_steps`, which declares this call; the writing is `committer.py`'s. A request that waits for its commit
 holds no thread and no connection. Called by `awmweb/asgi.py`.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from pydantic import ValidationError
-
-from awmclient.schema import MAX_STEP_BYTES, StepBatch
+from awmclient.schema import MAX_STEP_BYTES
+from episodes import api
 from episodes.record.committer import committer
 from episodes.stored.entries import StepEntry, entries_of_batch
 from people.access import Actor
-from people.http import misshapen, refuse, respond
+from people.http import refuse
 from people.known_tokens import TOKENS
 from people.requests.aside import read_aside
 from people.requests.bodies import Body, HungUp, Receive, Send, bearer_secret
-from people.text.json_text import read_object
 
-PATH = re.compile(r"/api/v1/episodes/([^/]+)/steps")
+APPEND = api.append_steps
 
 
 def takes(scope: dict[str, Any]) -> bool:
     """Return whether a request is ours: an append that shows a token. Anything else is Django's."""
-    return scope["method"] == "POST" and PATH.fullmatch(scope["path"]) is not None and bearer_secret(scope) is not None
+    return APPEND.key_in(scope["method"], scope["path"]) is not None and bearer_secret(scope) is not None
 
 
 async def append_steps(scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -35,8 +32,8 @@ async def append_steps(scope: dict[str, Any], receive: Receive, send: Send) -> N
     try:
         actor = await TOKENS.actor(bearer_secret(scope) or "")
         with Body(scope, receive, MAX_STEP_BYTES, actor.key) as body:
-            acknowledged = await _append(actor, scope["path"], await body.read())
-        await respond(send, 200, {"acknowledged": acknowledged})
+            acknowledged = await _append(actor, scope, await body.read())
+        await APPEND.respond(send, acknowledged=acknowledged)
     # no one is left to answer
     except HungUp:
         return
@@ -44,16 +41,11 @@ async def append_steps(scope: dict[str, Any], receive: Receive, send: Send) -> N
         await refuse(send, error)
 
 
-async def _append(actor: Actor, path: str, raw: bytes) -> int:
+async def _append(actor: Actor, scope: dict[str, Any], raw: bytes) -> int:
     entries = await read_aside(raw, _entries, actor.key)
-    found = PATH.fullmatch(path)
-    return await committer.submit(actor, found[1] if found else "", entries)
+    return await committer.submit(actor, APPEND.key_in(scope["method"], scope["path"]) or "", entries)
 
 
 def _entries(raw: bytes) -> list[StepEntry]:
-    body = read_object(raw, MAX_STEP_BYTES)
-    try:
-        batch = StepBatch.model_validate(body)
-    except ValidationError as error:
-        raise misshapen(error.errors()) from error
+    body, batch = APPEND.read_body(raw)
     return entries_of_batch(body["steps"], batch.steps)

@@ -19,6 +19,7 @@ from episodes.visible import visibility
 from episodes.visible.lens import lens_of
 from people.access import Actor, MemberRequest, member_required, scoped, visible_or_404
 from people.errors import Invalid
+from people.requests.forms import text_of, texts_of
 from people.text.plain_text import clean
 
 STEPS = 2_000
@@ -42,11 +43,11 @@ def compare(request: MemberRequest) -> HttpResponse:
 
 def _chosen(request: MemberRequest) -> list[Episode]:
     everything = scoped(Episode.every.select_related("run"), request.project)
-    if with_ := request.GET.get("with", ""):
-        one = visible_or_404(Episode.every.all(), request.actor, with_)
+    if pk := text_of(request.GET, "with"):
+        one = visible_or_404(Episode.every.all(), request.actor, pk)
         same = everything.filter(scenario=one.scenario, task_idx=one.task_idx, task=one.task).exclude(pk=one.pk)
         return [one, *same.order_by("-created_at", "-pk")[: MULTIPLES - 1]]
-    ids = list(dict.fromkeys(request.GET.getlist("episode")))
+    ids = list(dict.fromkeys(texts_of(request.GET, "episode")))
     if not 2 <= len(ids) <= MULTIPLES:
         raise Invalid(f"Select 2 to {MULTIPLES} episodes to compare.")
     return [visible_or_404(everything, request.actor, pk) for pk in ids]

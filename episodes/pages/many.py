@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -20,6 +20,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
+from pydantic import Field
 
 from episodes.find import columns as columns_of_apps
 from episodes.find import facets, narrowing, recent, search, sorting
@@ -46,6 +47,7 @@ from people.access import (
 )
 from people.errors import AppError, Invalid
 from people.requests.addresses import is_visit
+from people.requests.forms import FormFields, Ticked, cut, read, text_of
 from people.requests.selections import keep, take
 from people.text.zones import zone_name, zone_of
 
@@ -72,7 +74,7 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 @member_required()
 def episodes(request: MemberRequest) -> HttpResponse:
     """Show the list; search, filters and the place in it come from the query string."""
-    actor, wish, cursor = request.actor, ListQuery.read(request.GET), request.GET.get("cursor", "")
+    actor, wish, cursor = request.actor, ListQuery.read(request.GET), text_of(request.GET, "cursor")
     look, found, refused = _look(wish), ListRows([], "", "", 0), ""
     counted = facets.ListCounts([], [])
     try:
@@ -345,16 +347,31 @@ def _not_exported(wish: ListQuery) -> list[str]:
     return [*titles, *([f"Outcome: {facets.WORDS['outcome'][NOT_VERIFIED]}"] if no_outcome else [])]
 
 
+class ListForm(FormFields):
+    """A command of the list: the query string that it has, and the episodes that were selected in it."""
+
+    query: str = ""
+    cursor: Annotated[str, cut(400)] = ""
+    name: str = ""
+    shared: Ticked = False
+    act: str = ""
+    ids: Annotated[list[str], Field(alias="episode")] = []
+    is_all: Annotated[Ticked, Field(alias="all")] = False
+
+    @property
+    def wish(self) -> ListQuery:
+        return ListQuery.of(self.query)
+
+
 @require_POST
 @member_required()
 def save_view(request: MemberRequest) -> HttpResponse:
     """Save the filters and the look of a query string under a name."""
-    wish = ListQuery.of(request.POST.get("query", ""))
-    shared = request.POST.get("shared") == "1"
+    form = read(request.POST, ListForm)
     try:
-        view = EPISODE_VIEWS.save(request.actor, request.POST.get("name", ""), wish.query(), shared=shared)
+        view = EPISODE_VIEWS.save(request.actor, form.name, form.wish.query(), shared=form.shared)
     except Invalid as refused:
-        return _refused(request, refused, wish)
+        return _refused(request, refused, form)
     messages.success(request, f"View {view.name} saved.")
     return redirect(f"{reverse('episodes')}{view.query}")
 
@@ -376,33 +393,32 @@ class Chosen:
     is_all: bool
 
 
-def _refused(request: MemberRequest, refused: AppError, wish: ListQuery) -> HttpResponse:
+def _refused(request: MemberRequest, refused: AppError, form: ListForm) -> HttpResponse:
     """Show why a form of the list was refused, above the same page of the list."""
     messages.error(request, refused.message)
-    return redirect(f"{reverse('episodes')}{_address(wish, request.POST.get('cursor', '')[:400]) or wish.query()}")
+    return redirect(f"{reverse('episodes')}{_address(form.wish, form.cursor) or form.wish.query()}")
 
 
 @require_POST
 @member_required()
 def selected(request: MemberRequest) -> HttpResponse:
     """Run a command on the episodes that were selected in the list, or on all that match its filters."""
-    wish = ListQuery.of(request.POST.get("query", ""))
+    form = read(request.POST, ListForm)
     try:
-        act = ACTS.get(request.POST.get("act", ""))
+        act = ACTS.get(form.act)
         if act is None:
             raise Invalid(f"Unknown action. Use one of {', '.join(ACTS)}.")
-        return act(request, _chosen(request, wish))
+        return act(request, _chosen(request, form))
     except Invalid as refused:
-        ids = [one for one in request.POST.getlist("episode") if is_id(one)]
-        keep(request, PAGE_NAME, ids, is_all=request.POST.get("all") == "1")
-        return _refused(request, refused, wish)
+        keep(request, PAGE_NAME, [*filter(is_id, form.ids)], is_all=form.is_all)
+        return _refused(request, refused, form)
 
 
-def _chosen(request: MemberRequest, wish: ListQuery) -> Chosen:
-    if request.POST.get("all") == "1":
+def _chosen(request: MemberRequest, form: ListForm) -> Chosen:
+    wish, ids = form.wish, [*filter(is_id, form.ids)]
+    if form.is_all:
         # those that the list has: it can look at the newest episodes alone
         return Chosen(wish, facets.counted(request.actor, wish).ids[: SELECTED + 1], is_all=True)
-    ids = [one for one in request.POST.getlist("episode") if is_id(one)]
     if not 0 < len(ids) <= SELECTED:
         raise Invalid(f"Select 1 to {SELECTED} episodes.")
     # IDs come from a form: those of other projects drop out here
@@ -421,9 +437,10 @@ def _ids(chosen: Chosen, least: int = 1, most: int | None = None) -> list[str]:
 
 def _cancel(request: MemberRequest, chosen: Chosen) -> HttpResponse:
     may_launch(request.actor)
+    reason = text_of(request.POST, "reason", 500)
     live = list(Episode.every.live().filter(pk__in=_ids(chosen)).values_list("pk", flat=True))
     for pk in live:
-        recording.cancel(request.actor, pk, request.POST.get("reason", "")[:500])
+        recording.cancel(request.actor, pk, reason)
     messages.success(request, "1 live episode stopped." if len(live) == 1 else f"{len(live):,} live episodes stopped.")
     return redirect(f"{reverse('episodes')}{chosen.wish.query()}")
 

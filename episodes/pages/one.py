@@ -22,7 +22,6 @@ from episodes.find import held, in_episode
 from episodes.models import Episode, EpisodeState
 from episodes.record import recording
 from episodes.show import page, wall, windows
-from episodes.show.windows import number, numbers
 from episodes.stored.settled import NO_SERVER
 from episodes.visible import trajectory
 from episodes.visible.lens import Lens, lens_of
@@ -41,6 +40,7 @@ from people.access import (
 from people.errors import AppError, NotFound
 from people.models import ApiToken
 from people.record.members import issue_token
+from people.requests.forms import number_of, read, text_of, texts_of
 from people.requests.parts import part_of
 from people.text.plain_text import clean
 
@@ -52,7 +52,7 @@ episode_page = member_required(rows=Episode.every.all)
 @member_required()
 def live_rows(request: MemberRequest) -> HttpResponse:
     """Return the live episodes, or only those named by `episode=`."""
-    only = request.GET.getlist("episode") or None
+    only = texts_of(request.GET, "episode") or None
     return render(request, "episodes/_wall.html", {"wall": wall.live(request.actor, only)})
 
 
@@ -61,10 +61,10 @@ def live_rows(request: MemberRequest) -> HttpResponse:
 def episode(request: MemberRequest, pk: str) -> HttpResponse:
     """Show a running episode, or an ended one with its outcome."""
     one = _episode(request, pk)
-    if (raw := number(request.GET.get("raw"))) is not None:
+    if (raw := number_of(request.GET, "raw")) is not None:
         return _raw(request, one, raw)
     lens = lens_of(request.actor, one)
-    context, step = _context(request, lens, one), number(request.GET.get("step"))
+    context, step = _context(request, lens, one), number_of(request.GET, "step")
     begin = None if context["watch"] else 1  # one that goes on opens with its newest steps, one to read with its first
     steps = windows.around(lens, one, begin if step is None else step)
     return render(request, "episodes/live.html", {**context, "steps": steps})
@@ -76,15 +76,9 @@ def episode(request: MemberRequest, pk: str) -> HttpResponse:
 def step_fragments(request: MemberRequest, pk: str) -> HttpResponse:
     """Return up to `limit` steps after `since`, those of `again` before it, and unless `parts=0` the side panel."""
     one = _episode(request, pk)
-    lens, limit = lens_of(request.actor, one), number(request.GET.get("limit"))
-    steps = windows.after(
-        lens,
-        one,
-        number(request.GET.get("since")) or 0,
-        windows.WINDOW if limit is None else limit,
-        numbers(request.GET.get("again", "")),
-    )
-    beside = {} if request.GET.get("parts") == "0" else {"parts": True, **_context(request, lens, one)}
+    lens, wish = lens_of(request.actor, one), read(request.GET, windows.StepsAddress)
+    steps = windows.after(lens, one, wish.since, wish.limit, wish.again)
+    beside = {} if wish.parts == "0" else {"parts": True, **_context(request, lens, one)}
     ended = not one.is_live
     context = {"episode": one, "ended": ended, "steps": steps, **beside}
     # without the request: the queries of the top bar would cost more than the steps
@@ -97,7 +91,7 @@ def step_fragments(request: MemberRequest, pk: str) -> HttpResponse:
 def find_in_episode(request: MemberRequest, pk: str) -> JsonResponse:
     """Return the numbers of the steps that contain a text; the page holds only a window of them."""
     one = _episode(request, pk)
-    found, more = in_episode.holding(lens_of(request.actor, one), one, request.GET.get("q", "")[:200])
+    found, more = in_episode.holding(lens_of(request.actor, one), one, text_of(request.GET, "q", 200))
     return JsonResponse({"seqs": found, "more": more})
 
 
@@ -107,7 +101,7 @@ def replay(request: MemberRequest, pk: str) -> HttpResponse:
     """Step through a recorded episode; `?step=N` is the step in view."""
     one = _episode(request, pk)
     lens = lens_of(request.actor, one)
-    shown = windows.replay(lens, one, number(request.GET.get("step")) or 1)
+    shown = windows.replay(lens, one, number_of(request.GET, "step") or 1)
     return render(request, "episodes/replay.html", {**_context(request, lens, one), **shown})
 
 
@@ -128,7 +122,7 @@ def briefing_words(request: MemberRequest, pk: str, seq: int) -> HttpResponse:
 @require_POST
 @episode_page
 def stop_episode(request: MemberRequest, pk: str) -> HttpResponse:
-    recording.cancel(request.actor, pk, request.POST.get("reason", "")[:500])
+    recording.cancel(request.actor, pk, text_of(request.POST, "reason", 500))
     messages.success(request, "Episode stopped.")
     return redirect("episode", pk)
 
@@ -181,7 +175,7 @@ def connect(request: MemberRequest) -> HttpResponse:
     token, secret, problem = None, "", ""
     if request.method == "POST":
         try:
-            token, secret = issue_token(actor, request.POST.get("name", ""), "agent")
+            token, secret = issue_token(actor, text_of(request.POST, "name"), "agent")
         except AppError as refused:
             problem = refused.message
     here = {"url": settings.AWMWEB_PUBLIC_URL, "token": secret or "YOUR-TOKEN"}
@@ -203,7 +197,7 @@ def connect(request: MemberRequest) -> HttpResponse:
 def connect_status(request: MemberRequest) -> HttpResponse:
     """Return the status light: green from the first episode that the token started."""
     actor = request.actor
-    token = visible_or_404(ApiToken.objects.all(), actor, request.GET.get("token_id", ""))
+    token = visible_or_404(ApiToken.objects.all(), actor, text_of(request.GET, "token_id"))
     first = scoped(Episode.every.filter(token=token.pk), actor.project).order_by("created_at").first()
     return render(request, "awmweb/_connected.html", {"token": token, "episode": first})
 

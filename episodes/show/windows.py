@@ -7,17 +7,20 @@ fetched by number. Leaves HTML to `templatetags/marks.py`. Called by the views o
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from django.db.models import Max, QuerySet
 from django.db.models.functions import Coalesce
+from pydantic import BeforeValidator
 
 from episodes.models import Episode, Step
 from episodes.show.step_cards import card_of
 from episodes.stored.strip import StepMark, code_of, marks_of
 from episodes.visible.lens import Lens, steps_through, through
+from people.requests.forms import AddressFields, number_in, whole
 
 WINDOW = 60
 MOST = 200
@@ -86,7 +89,7 @@ def after(
     episode: Episode,
     since: int,
     limit: int = WINDOW,
-    again: list[int] | None = None,
+    again: Sequence[int] = (),
     last: int | None = None,
 ) -> Steps:
     """Return steps above `since`, and once more those of `again` that lie before: asks that were open when last looked
@@ -94,7 +97,7 @@ def after(
     """
     end = last_of(lens, episode) if last is None else last
     rows = _above(lens, episode, since, min(limit, MOST)) if limit else []
-    before = at(lens, episode, [seq for seq in again or [] if seq <= since])
+    before = at(lens, episode, [seq for seq in again if seq <= since])
     return Steps(before + [row for row in rows if row.seq <= end], 1, end, waits(episode))
 
 
@@ -182,12 +185,15 @@ def replay(lens: Lens, episode: Episode, seq: int, last: int | None = None) -> d
     return {"steps": steps, "at": seen, "codes": codes, "ticks": ticks(codes, seen, names)}
 
 
-def number(text: str | None) -> int | None:
-    """Return a step number from a query string; anything else is none."""
-    # nine digits always fit the 32-bit column
-    return int(text) if text and text.isdecimal() and len(text) < 10 else None
-
-
-def numbers(text: str) -> list[int]:
+def _numbers(text: str) -> tuple[int, ...]:
     """Return the step numbers that a page asks for again, separated by commas."""
-    return [seq for part in text.split(",")[:MOST] if (seq := number(part))]
+    return tuple(seq for part in text.split(",")[:MOST] if (seq := number_in(part)))
+
+
+class StepsAddress(AddressFields):
+    """Which steps a page fetches: up to `limit` after `since`, those of `again` before it, and parts beside."""
+
+    since: Annotated[int, whole()] = 0
+    limit: Annotated[int, whole()] = WINDOW
+    again: Annotated[tuple[int, ...], BeforeValidator(_numbers)] = ()
+    parts: str = ""

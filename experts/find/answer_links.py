@@ -16,6 +16,7 @@ from experts.models import Advice, Ask
 from experts.who.policies import desk_of
 from people.access import Actor, holds, may_advise, person
 from people.models import Membership
+from people.requests.forms import number_in
 
 SALT = "experts.answer-link"
 NONCE = "link:{}"
@@ -56,8 +57,7 @@ def answer_path(ask: Ask, person_key: str) -> str:
 def link_of(token: str, now: datetime) -> AnswerLink | None:
     """Return the link of a token; None if it is no link or no longer in force. Says nothing about why."""
     ask_id, _, member = token.rpartition(".")[0].partition(".")
-    # ten digits fit the column
-    if not member.isdecimal() or len(member) > 9:
+    if number_in(member) is None:
         return None
     rows = Membership.objects.current(now).select_related("project", "user")
     found = rows.filter(pk=member).first()

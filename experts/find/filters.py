@@ -29,8 +29,10 @@ from experts.who.eligibility import (
     Spot,
 )
 from people.access import Actor
+from people.requests.forms import number_in
 from people.text.plain_text import clean, folded
 
+PAGES_MAX = 99_999
 SHOWS = {
     "all": "Open",
     "unclaimed": "Unclaimed",
@@ -89,12 +91,12 @@ class QueueQuery:
     def read(cls, query: Mapping[str, str]) -> QueueQuery:
         """Parse the query string; ignore unknown values."""
         given = {name: query.get(name, "")[:200] for name in ("q", *VALUES, "group")}
-        show, sort, page = query.get("show", ""), query.get("sort", ""), query.get("page", "")
+        show, sort = query.get("show", ""), query.get("sort", "")
         return cls(
             **given,
             show=show if show in SHOWS else "all",
             sort=sort if sort in SORTS else "deadline",
-            page=int(page) if page.isdecimal() and 0 < len(page) < 6 else 1,
+            page=number_in(query.get("page"), PAGES_MAX) or 1,
         )
 
     def query(self, **other: Any) -> str:

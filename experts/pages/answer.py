@@ -6,7 +6,7 @@ a function of `queue.py`, `advising.py`, `desk.py` or `tagging.py`; what is show
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -14,7 +14,7 @@ from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
-from pydantic import ValidationError
+from pydantic import Field
 
 from awmclient.nouns.ask_kinds import ASK_KINDS
 from awmclient.schema import AnswerBody, StandingAnswerBody
@@ -39,7 +39,8 @@ from experts.rules import decision_fields
 from experts.rules.suggested_calls import calls_of, refuse_unfit
 from experts.who import advisers
 from people.access import Actor, MemberRequest, may_advise, may_annotate, may_see_queue, member_required, visible_or_404
-from people.errors import AppError, Forbidden, Invalid, words_of
+from people.errors import AppError, Forbidden
+from people.requests.forms import FormFields, Named, OptionalNumber, all_of, cut, is_named, read, text_of
 from people.requests.parts import part_of
 from people.text.in_words import count
 from people.text.json_text import parse_typed
@@ -64,15 +65,36 @@ TAG_WORDS = {"question_needed": "needed", "answerable": "answerable", "asked_too
 TAG_STATES = {"yes": "yes", "no": "no", "": "not set"}
 
 
+class LeaseForm(FormFields):
+    """A command under a lease: why, and to whom an ask goes."""
+
+    lease_token: str = ""
+    to: str = ""
+    reason: Annotated[str, cut(1000)] = ""
+
+
+class SentAnswer(FormFields):
+    """An answer or its draft, as the page sends it: `tool_calls`, `decision` and `standing` are JSON of its script."""
+
+    text: str = ""
+    nonce: str = ""
+    asks_back: Named = False
+    anyway: Named = False
+    tool_calls: str = ""
+    decision: str = ""
+    standing: str = ""
+    drafted_by: str = ""
+    version: OptionalNumber = None
+    same_question: Annotated[list[str], Field(alias="with")] = []
+    then: str = ""
+    watch: str = ""
+
+
 def checked_body(request: MemberRequest, ask: Ask, token: str) -> AnswerBody:
     """Return a form's answer. Raises if it exceeds the limits or has calls that the agent's tools refuse."""
-    calls = calls_of(request.POST.get("tool_calls", ""))
-    body: dict[str, Any] = {name: request.POST.get(name, "") for name in ("text", "nonce")}
-    body |= {"lease_token": token, "asks_back": "asks_back" in request.POST}
-    try:
-        checked = AnswerBody.model_validate({**body, "tool_calls": calls, "decision": decision_of(request, ask)})
-    except ValidationError as error:
-        raise Invalid(_first(error)) from error
+    form = read(request.POST, SentAnswer)
+    calls, plain = calls_of(form.tool_calls), form.model_dump(include={"text", "nonce", "asks_back", "anyway"})
+    checked = read(plain, AnswerBody, lease_token=token, tool_calls=calls, decision=decision_of(request, ask))
     refuse_unfit(calls, ask.episode.tools)
     return checked
 
@@ -82,23 +104,23 @@ def decision_of(request: HttpRequest, ask: Ask) -> Any:
     if (written := _written(request)) is not None:
         return written
     typed = typed_for_form(ask)
-    return decision_fields.decision_of(typed, request.POST.getlist) if typed and _is_plain(request) else None
+    return decision_fields.decision_of(typed, all_of(request.POST)) if typed and _is_plain(request) else None
 
 
 def typed_again(request: HttpRequest, ask: Ask) -> dict[str, Any] | None:
     """Return what was typed into the plain fields of a refused form, to show it again."""
     typed = typed_for_form(ask)
-    return decision_fields.draft_of(typed, request.POST.getlist) if typed and _is_plain(request) else None
+    return decision_fields.draft_of(typed, all_of(request.POST)) if typed and _is_plain(request) else None
 
 
 def _written(request: HttpRequest) -> Any:
     """Return the decision as a script wrote it; None without one."""
-    text = request.POST.get("decision", "")
+    text = text_of(request.POST, "decision")
     return parse_typed(text, "The decision") if text else None
 
 
 def _is_plain(request: HttpRequest) -> bool:
-    return decision_fields.MARK in request.POST
+    return is_named(request.POST, decision_fields.MARK)
 
 
 def give_ahead(request: MemberRequest, wanted: StandingAnswerBody, refused_words: str) -> None:
@@ -110,11 +132,6 @@ def give_ahead(request: MemberRequest, wanted: StandingAnswerBody, refused_words
         return
     if answered:
         messages.success(request, f"The standing answer approved {count(answered, 'open ask')}.")
-
-
-def _first(error: ValidationError) -> str:
-    one = error.errors()[0]
-    return f"{'.'.join(str(part) for part in one['loc'])}: {words_of(one)}"
 
 
 def _ask(request: MemberRequest, pk: str) -> Ask:
@@ -130,18 +147,11 @@ def _fragment(template: str, context: dict[str, Any]) -> HttpResponse:
 @ask_form
 def save_draft(request: MemberRequest, pk: str) -> JsonResponse:
     """Save a draft. On a conflict with another device, return both texts to choose from."""
-    version = request.POST.get("version", "")
+    form = read(request.POST, SentAnswer)
     try:
-        kept = desk.save_draft(
-            request.actor,
-            pk,
-            request.POST.get("text", ""),
-            calls_of(request.POST.get("tool_calls", "")),
-            # nine digits always fit the column
-            int(version) if version.isdecimal() and len(version) < 10 else 0,
-            drafted_by=request.POST.get("drafted_by", ""),
-            decision=_written(request),
-        )
+        calls, decision = calls_of(form.tool_calls), _written(request)
+        more = {"drafted_by": form.drafted_by, "decision": decision}
+        kept = desk.save_draft(request.actor, pk, form.text, calls, form.version or 0, **more)
     except DraftConflict as conflict:
         other = written_by(request.actor, _ask(request, pk))
         error = {"code": conflict.code, "message": conflict.message}
@@ -156,7 +166,7 @@ def save_draft(request: MemberRequest, pk: str) -> JsonResponse:
 @member_required(may_advise)
 def preview(request: MemberRequest) -> HttpResponse:
     """Show a text as every page shows an answer."""
-    return HttpResponse(prose(request.POST.get("text", "")[:100_000], css="voice"))
+    return HttpResponse(prose(text_of(request.POST, "text", 100_000), css="voice"))
 
 
 @require_http_methods(["GET", "POST"])
@@ -165,10 +175,10 @@ def preview(request: MemberRequest) -> HttpResponse:
 def draft_of_model(request: MemberRequest, pk: str) -> HttpResponse:
     """Show the state of a model's draft, and its text on request. A POST requests one, with a hint a new one."""
     if request.method == "POST":
-        desk.want_draft(request.actor, pk, request.POST.get("hint", "").strip())
+        desk.want_draft(request.actor, pk, text_of(request.POST, "hint").strip())
     one = _ask(request, pk)
     draft = model_draft(one, timezone.now())
-    return _fragment("experts/ask/_draft.html", {"ask": one, "draft": draft, "shown": "show" in request.GET})
+    return _fragment("experts/ask/_draft.html", {"ask": one, "draft": draft, "shown": is_named(request.GET, "show")})
 
 
 @require_GET
@@ -222,7 +232,7 @@ def tags_for(actor: Actor, ask: Ask) -> dict[str, dict[str, str]]:
 def tag(request: MemberRequest, pk: str) -> HttpResponse:
     """Set one tag of the question. A script gets the row of tags, a plain form the page."""
     one = _ask(request, pk)
-    label, _, value = request.POST.get("tag", "").partition(":")
+    label, _, value = text_of(request.POST, "tag").partition(":")
     tagging.tag(request.actor, one, label, value)
     if request.headers.get("HX-Request"):
         return _fragment("experts/ask/_tags.html", {"ask": one, "tags": tags_for(request.actor, one)})
@@ -248,7 +258,7 @@ def withdraw(request: MemberRequest, pk: str) -> HttpResponse:
         messages.success(request, "Answer withdrawn. The ask is open again and claimed by you.")
     except AppError as refused:
         messages.warning(request, refused.message)
-    back = request.POST.get("back", "")
+    back = text_of(request.POST, "back")
     # the value comes from the form: only an ask of this project is a way back
     return redirect("ask", back if asks_of(request.actor).filter(pk=back).exists() else pk)
 
@@ -257,14 +267,13 @@ def withdraw(request: MemberRequest, pk: str) -> HttpResponse:
 @ask_form
 def transfer(request: MemberRequest, pk: str) -> HttpResponse:
     """Transfer to the senior, to people or to a model. The text is kept as a draft."""
-    one, to = _ask(request, pk), request.POST.get("to", "")
-    given = (one.assignment.pk, request.POST.get("lease_token", ""), to, request.POST.get("reason", "")[:1000])
+    slot, form = _ask(request, pk).assignment, read(request.POST, LeaseForm)
     try:
-        queue.escalate(request.actor, *given)
+        queue.escalate(request.actor, slot.pk, form.lease_token, form.to, form.reason)
     except AppError as refused:
         messages.warning(request, refused.message)
         return redirect("ask", pk)
-    messages.success(request, transferred(request.actor, to))
+    messages.success(request, transferred(request.actor, form.to))
     return redirect("queue")
 
 
@@ -274,8 +283,8 @@ def transfer(request: MemberRequest, pk: str) -> HttpResponse:
 def replies(request: MemberRequest) -> HttpResponse:
     """Serve the quick replies of the person and of their team: list them, add one, edit one."""
     if request.method == "POST":
-        said = (request.POST.get("text", ""), request.POST.get("id", ""))
-        desk.keep_reply(request.actor, *said, shared="shared" in request.POST)
+        text, pk = text_of(request.POST, "text"), text_of(request.POST, "id")
+        desk.keep_reply(request.actor, text, pk, shared=is_named(request.POST, "shared"))
     return _replies(request)
 
 

@@ -23,7 +23,6 @@ from pydantic import ValidationError
 from awmclient.nouns.typed import CALLS_MAX
 from awmclient.schema import StandingAnswerBody
 from episodes.show import wall, windows
-from episodes.show.windows import number, numbers
 from episodes.visible.lens import lens_of
 from experts import endings
 from experts.errors import AlreadyClaimed, LeaseLost, TooLate, Used
@@ -39,7 +38,16 @@ from experts.find.panels import (
 from experts.find.reading import asks_of
 from experts.looking import ReturnedByModel
 from experts.models import Advice, Ask, Privilege
-from experts.pages.answer import ask_form, ask_page, checked_body, give_ahead, tags_for, typed_again
+from experts.pages.answer import (
+    LeaseForm,
+    SentAnswer,
+    ask_form,
+    ask_page,
+    checked_body,
+    give_ahead,
+    tags_for,
+    typed_again,
+)
 from experts.record import advising, closing, desk, queue
 from experts.rules.decisions import for_people
 from people.access import (
@@ -51,6 +59,7 @@ from people.access import (
     visible_or_404,
 )
 from people.errors import AppError, Invalid
+from people.requests.forms import is_named, read, text_of
 from people.requests.parts import part_of
 from people.text.json_text import parse_typed
 from people.text.plain_text import clean
@@ -82,7 +91,7 @@ def _ask(
     one = visible_or_404(asks_of(actor), actor, pk)
     asked, claim = one_ask.asked_for(one), one_ask.claim_of(actor, one, now, ahead)
     result, lens = _result(one, actor), lens_of(actor, one.episode)
-    is_edit = result.own.may_edit and (amend or "amend" in request.GET)
+    is_edit = result.own.may_edit and (amend or is_named(request.GET, "amend"))
     holds_it = one.is_open and claim.is_mine
     nonce = secrets.token_urlsafe(12)
     context = {
@@ -159,12 +168,9 @@ def _beside(one: Ask) -> dict[str, Any]:
 def ask_fragments(request: MemberRequest, pk: str) -> HttpResponse:
     """Return steps as for an episode's page, with the texts about this ask."""
     one = visible_or_404(asks_of(request.actor), request.actor, pk)
-    since, limit = number(request.GET.get("since")) or 0, number(request.GET.get("limit"))
-    again = numbers(request.GET.get("again", ""))
-    lens = lens_of(request.actor, one.episode)
-    count, last = windows.WINDOW if limit is None else limit, one_ask.last_beside(lens, one)
-    steps = windows.after(lens, one.episode, since, count, again, last)
-    parts = _parts(request.actor, one) if request.GET.get("parts") != "0" else {}
+    wish, lens = read(request.GET, windows.StepsAddress), lens_of(request.actor, one.episode)
+    steps = windows.after(lens, one.episode, wish.since, wish.limit, wish.again, one_ask.last_beside(lens, one))
+    parts = _parts(request.actor, one) if wish.parts != "0" else {}
     return render(request, "experts/ask/_fragments.html", {**_beside(one), "steps": steps, **parts})
 
 
@@ -217,7 +223,7 @@ def release(request: MemberRequest, pk: str) -> HttpResponse:
 @ask_form
 def pass_on(request: MemberRequest, pk: str) -> HttpResponse:
     try:
-        queue.decline(*_lease(request, pk), request.POST.get("reason", "")[:1000])
+        queue.decline(*_lease(request, pk), read(request.POST, LeaseForm).reason)
     except AppError as refused:
         messages.warning(request, refused.message)
         return redirect("ask", pk)
@@ -228,7 +234,7 @@ def pass_on(request: MemberRequest, pk: str) -> HttpResponse:
 def _lease(request: MemberRequest, pk: str) -> tuple[Actor, str, str]:
     actor = request.actor
     slot = visible_or_404(asks_of(actor), actor, pk).assignment
-    return actor, slot.pk, request.POST.get("lease_token", "")
+    return actor, slot.pk, text_of(request.POST, "lease_token")
 
 
 def _refusal(refused: AppError, actor: Actor, pk: str) -> JsonResponse:
@@ -286,8 +292,7 @@ def _refused(request: MemberRequest, pk: str, refused: AppError, with_form: bool
         return why
     return replace(
         why,
-        text=request.POST.get("text", ""),
-        nonce=request.POST.get("nonce", ""),
+        **read(request.POST, SentAnswer).model_dump(include={"text", "nonce"}),
         decision=typed_again(request, asks_of(request.actor).get(pk=pk)),
         may_overrule=isinstance(refused, ReturnedByModel),
     )
@@ -307,9 +312,9 @@ def edit(request: MemberRequest, pk: str) -> HttpResponse:
             body.text,
             body.tool_calls,
             body.nonce,
-            drafted_by=request.POST.get("drafted_by", ""),
+            drafted_by=text_of(request.POST, "drafted_by"),
             decision=body.decision,
-            anyway="anyway" in request.POST,
+            anyway=body.anyway,
             asks_back=body.asks_back,
         )
     except AppError as refused:
@@ -317,13 +322,14 @@ def edit(request: MemberRequest, pk: str) -> HttpResponse:
             return _refusal(refused, request.actor, pk)
         if isinstance(refused, Used):
             # the page of a closed ask has no form: it offers to save this text as an annotation
-            desk.keep_refused(request.actor, one.assignment.pk, request.POST.get("text", ""), None)
+            desk.keep_refused(request.actor, one.assignment.pk, text_of(request.POST, "text"), None)
         return _ask(request, pk, _refused(request, pk, refused), amend=True)
     return JsonResponse({"next": reverse("ask", args=[pk])}) if wants_json else redirect("ask", pk)
 
 
 def _watches(request: MemberRequest) -> bool:
-    return "watch" in (request.POST.get("then"), request.POST.get("watch"))
+    form = read(request.POST, SentAnswer)
+    return "watch" in (form.then, form.watch)
 
 
 def _send(request: MemberRequest, pk: str) -> Advice:
@@ -334,7 +340,7 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     actor, slot, token = _lease(request, pk)
     one = asks_of(actor).get(pk=pk)
     checked = checked_body(request, one, token)
-    given, drafted_by = (checked.text, checked.nonce, checked.tool_calls), request.POST.get("drafted_by", "")
+    answered, form = (checked.text, checked.nonce, checked.tool_calls), read(request.POST, SentAnswer)
     # read before the answer is sent, so that a wrong one refuses the whole
     ahead = _standing(request, one)
     # the same press again, whose first response was lost, gives none twice
@@ -343,22 +349,21 @@ def _send(request: MemberRequest, pk: str) -> Advice:
         actor,
         slot,
         token,
-        *given,
-        drafted_by=drafted_by,
+        *answered,
+        drafted_by=form.drafted_by,
         decision=checked.decision,
-        anyway="anyway" in request.POST,
+        anyway=checked.anyway,
         asks_back=checked.asks_back,
     )
     for wanted in [] if repeated else ahead:
         give_ahead(request, wanted, "The answer is sent. Calls like it are not approved")
     # a question to one agent is none to the others
-    if (chosen := request.POST.getlist("with")) and not checked.asks_back:
-        text, nonce, calls = given
+    if form.same_question and not checked.asks_back:
+        text, nonce, calls = answered
         one = Ask.objects.get(pk=pk)
         # a form can list any number of asks
-        more = {"drafted_by": drafted_by, "overruled": sent.overruled}
-        said = advising.answer_group(actor, one, text, calls, nonce, chosen[:200], **more)
-        _tell_family(request, said)
+        more = {"drafted_by": form.drafted_by, "overruled": sent.overruled}
+        _tell_family(request, advising.answer_group(actor, one, text, calls, nonce, form.same_question[:200], **more))
     return sent
 
 
@@ -367,7 +372,7 @@ def _standing(request: MemberRequest, ask: Ask) -> list[StandingAnswerBody]:
 
     With verifier access they hold in the ask's run only: elsewhere they would decide blind asks.
     """
-    text = request.POST.get("standing", "")
+    text = text_of(request.POST, "standing")
     given = parse_typed(text, "The standing answers") if text else []
     try:
         wanted = [

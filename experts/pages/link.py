@@ -18,12 +18,13 @@ from experts import endings
 from experts.find import one_ask
 from experts.find.answer_links import AnswerLink, link_of
 from experts.looking import ReturnedByModel
-from experts.pages.answer import decision_of, typed_again
+from experts.pages.answer import SentAnswer, decision_of, typed_again
 from experts.record import closing, links
 from experts.rules import decision_fields
 from experts.rules.decisions import for_people
 from people.errors import AppError, Invalid
 from people.requests import addresses
+from people.requests.forms import is_named, read
 
 TEXT_MAX = 20_000
 
@@ -36,17 +37,16 @@ def answer_link(request: HttpRequest, token: str) -> HttpResponse:
         return _page(request, {}, 410)
     if request.method != "POST":
         return _show(request, link)
-    text = request.POST.get("text", "")
+    form = read(request.POST, SentAnswer)
     try:
-        if "withdraw" in request.POST:
+        if is_named(request.POST, "withdraw"):
             links.withdraw(link)
         else:
-            if len(text) > TEXT_MAX:
+            if len(form.text) > TEXT_MAX:
                 raise Invalid(f"Enter at most {TEXT_MAX:,} characters.")
-            decision = decision_of(request, link.ask)
-            links.answer(link, text, decision, anyway="anyway" in request.POST)
+            links.answer(link, form.text, decision_of(request, link.ask), anyway=form.anyway)
     except AppError as refused:
-        return _show(request, link, refused, text, request.POST.get("decision", ""))
+        return _show(request, link, refused, form.text, form.decision)
     return redirect(request.path)
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from django.contrib import messages
 from django.http import HttpResponse, JsonResponse, QueryDict
@@ -19,7 +19,9 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
+from pydantic import Field
 
+from awmclient.nouns.fields import MAX_INT
 from awmclient.nouns.typed import REASON_MAX
 from episodes.show.decisions import value_in_words
 from experts.errors import TooLate
@@ -27,7 +29,7 @@ from experts.find import board, filters, my_answers
 from experts.find.panels import ways_of_project
 from experts.find.reading import active_standing, asks_of
 from experts.models import Ask, StandingAnswer
-from experts.pages.answer import give_ahead, transferred
+from experts.pages.answer import LeaseForm, give_ahead, transferred
 from experts.record import batch, closing, desk, queue, standing_answers
 from experts.who import eligibility, online, policies
 from people.access import (
@@ -43,6 +45,7 @@ from people.access import (
 )
 from people.errors import AppError, Invalid, NotFound
 from people.requests.addresses import is_visit
+from people.requests.forms import FormFields, cut, ids_of, number_in, read, text_of
 from people.requests.parts import part_of
 from people.requests.selections import keep, take
 from people.slots import SlotState
@@ -66,7 +69,7 @@ def queue_page(request: MemberRequest) -> HttpResponse:
     `parts=rows` leaves out everything that can load a moment later, so that a new ask appears sooner; `parts=day` is
     the rest.
     """
-    actor, now, parts = request.actor, timezone.now(), request.GET.get("parts")
+    actor, now, parts = request.actor, timezone.now(), text_of(request.GET, "parts")
     wish = filters.QueueQuery.read(request.GET)
     if parts == "day" and not is_visit(request):
         return render(request, "experts/queue/_day.html", {"wish": wish, **_day(actor, wish, now, zone_of(request))})
@@ -133,6 +136,27 @@ def end_standing(request: MemberRequest, pk: str) -> HttpResponse:
     return redirect("queue")
 
 
+class BulkForm(FormFields):
+    """A command on the chosen asks, and the query string of the queue that it came from."""
+
+    asks: Annotated[list[str], Field(alias="ask")] = []
+    back: str = ""
+    do: str = ""
+    to: str = ""
+    priority: str = ""
+    verdict: str = ""
+    reason: Annotated[str, cut(REASON_MAX)] = ""
+    nonce: str = ""
+
+    @property
+    def chosen(self) -> list[str]:
+        return [*filter(is_id, self.asks)][:BULK_MAX]
+
+    @property
+    def page(self) -> str:
+        return f"{reverse('queue')}{_query(self.back)}"
+
+
 @require_POST
 @member_required(may_advise)
 def decide_together(request: MemberRequest) -> HttpResponse:
@@ -140,31 +164,29 @@ def decide_together(request: MemberRequest) -> HttpResponse:
 
     With the verdict `ahead` they are approved, and calls like them by a standing answer.
     """
-    back = f"{reverse('queue')}{_query(request.POST.get('back', ''))}"
-    chosen = [pk for pk in request.POST.getlist("ask") if is_id(pk)][:BULK_MAX]
-    verdict, reason = request.POST.get("verdict", ""), request.POST.get("reason", "")[:REASON_MAX]
-    nonce, wanted = request.POST.get("nonce", ""), None
+    form = read(request.POST, BulkForm)
+    chosen, verdict, ahead = form.chosen, form.verdict, None
     try:
         if verdict == "ahead":
-            verdict, found = "approve", batch.alike(request.actor, chosen)
+            verdict, alike = "approve", batch.alike(request.actor, chosen)
             # read before anything is approved, so that a wrong one refuses the whole
-            wanted = batch.ahead_of(found, request.POST.dict(), request.POST.getlist("same"))
-            wanted = None if batch.is_repeat(request.actor, found.asks, nonce) else wanted
-        said = batch.decide(request.actor, chosen, verdict, reason, nonce)
+            ahead = batch.ahead_of(alike, read(request.POST, batch.AheadForm))
+            ahead = None if batch.is_repeat(request.actor, alike.asks, form.nonce) else ahead
+        said = batch.decide(request.actor, chosen, verdict, form.reason, form.nonce)
     except AppError as refused:
         messages.warning(request, refused.message)
         keep(request, PAGE_NAME, chosen)
-        return redirect(back)
+        return redirect(form.page)
     done = sum(not why for why in said.values())
     if done:
         word = "Approved" if verdict == "approve" else "Rejected"
         messages.success(request, f"{word} {counted(done, 'call')}. You can withdraw each until its agent reads it.")
-        if wanted is not None:
-            give_ahead(request, wanted, "The calls are approved. Calls like them are not")
+        if ahead is not None:
+            give_ahead(request, ahead, "The calls are approved. Calls like them are not")
     keep(request, PAGE_NAME, [pk for pk, why in said.items() if why])
     for why, count in Counter(why for why in said.values() if why).items():
         messages.warning(request, f"{count} not decided: {why}")
-    return redirect(back)
+    return redirect(form.page)
 
 
 @require_GET
@@ -172,8 +194,8 @@ def decide_together(request: MemberRequest) -> HttpResponse:
 @member_required(may_advise)
 def ahead_together(request: MemberRequest) -> HttpResponse:
     """Show the form that approves the chosen approvals and calls like them, or why they cannot be."""
-    chosen = [pk for pk in request.GET.getlist("ask") if is_id(pk)][:BULK_MAX]
-    context: dict[str, Any] = {"nonce": secrets.token_urlsafe(12), "back": _query(request.GET.get("back", ""))}
+    chosen = ids_of(request.GET, "ask")[:BULK_MAX]
+    context: dict[str, Any] = {"nonce": secrets.token_urlsafe(12), "back": _query(text_of(request.GET, "back"))}
     try:
         context["alike"] = batch.alike(request.actor, chosen)
     except AppError as refused:
@@ -188,7 +210,7 @@ def next_ask(request: MemberRequest) -> HttpResponse:
 
     With `view`, the query string of a queue, the next one is the first of that list.
     """
-    actor, view = request.actor, request.POST.get("view", "")
+    actor, view = request.actor, text_of(request.POST, "view")
     wish = filters.QueueQuery.read(QueryDict(view[1:2000])) if view.startswith("?") else None
     # bounded: at a busy desk others can be faster again and again
     for _ in range(5):
@@ -226,7 +248,7 @@ def newest_ask(request: MemberRequest) -> HttpResponse:
 @member_required(may_advise)
 def my_answers_page(request: MemberRequest) -> HttpResponse:
     """Show the person's own answers, or with `standing=ID` what that one decided, and what became of them."""
-    if standing_id := request.GET.get("standing", ""):
+    if standing_id := text_of(request.GET, "standing"):
         return _decided_page(request, standing_id)
     answers = my_answers.my_answers(request.actor)
     read = sum(one.ask.consumed_at is not None and one.became != "Withdrawn." for one in answers)
@@ -273,24 +295,24 @@ def _claim(request: MemberRequest, pk: str) -> str:
 
 def _release(request: MemberRequest, pk: str) -> str:
     slot = visible_or_404(asks_of(request.actor), request.actor, pk).assignment
-    queue.release(request.actor, slot.pk, request.POST.get("lease_token", ""))
+    queue.release(request.actor, slot.pk, text_of(request.POST, "lease_token"))
     return "Released. Anyone can claim it."
 
 
 def _decline(request: MemberRequest, pk: str) -> str:
-    queue.decline_unclaimed(request.actor, pk, request.POST.get("reason", "")[:1000])
+    queue.decline_unclaimed(request.actor, pk, read(request.POST, LeaseForm).reason)
     return "Declined. Others can still answer."
 
 
 def _transfer(request: MemberRequest, pk: str) -> str:
     """Transfer an ask: one's own with the lease, others with a manager role."""
-    actor, to, reason = request.actor, request.POST.get("to", ""), request.POST.get("reason", "")[:1000]
+    actor, form = request.actor, read(request.POST, LeaseForm)
     slot = visible_or_404(asks_of(actor), actor, pk).assignment
     if actor.owns(slot.holder) and slot.state == SlotState.CLAIMED:
-        queue.escalate(actor, slot.pk, slot.lease_token, to, reason)
+        queue.escalate(actor, slot.pk, slot.lease_token, form.to, form.reason)
     else:
-        queue.transfer(actor, pk, to, reason)
-    return transferred(actor, to)
+        queue.transfer(actor, pk, form.to, form.reason)
+    return transferred(actor, form.to)
 
 
 @require_POST
@@ -298,7 +320,7 @@ def _transfer(request: MemberRequest, pk: str) -> str:
 def presence(request: MemberRequest) -> HttpResponse:
     """Record presence; with `away`, set Available or Away, for some `minutes` or without an end. Sent by every visible
     page."""
-    said, minutes, now = request.POST.get("away", ""), request.POST.get("minutes", ""), timezone.now()
+    said, minutes, now = text_of(request.POST, "away"), text_of(request.POST, "minutes"), timezone.now()
     until = now + timedelta(minutes=int(minutes)) if minutes in AWAY_MINUTES else None
     desk.seen(request.actor, {"1": True, "0": False}.get(said), until)
     away = online.away_of(request.actor, now)
@@ -317,16 +339,15 @@ def bulk(request: MemberRequest) -> HttpResponse:
 
     Each is its own transaction; refusals are shown with their reasons.
     """
-    back = f"{reverse('queue')}{_query(request.POST.get('back', ''))}"
-    chosen = [pk for pk in request.POST.getlist("ask") if is_id(pk)][:BULK_MAX]
+    form = read(request.POST, BulkForm)
     try:
-        act, words = _bulk_act(request)
+        act, words = _bulk_act(request.actor, form)
     except AppError as refused:
         messages.warning(request, refused.message)
-        keep(request, PAGE_NAME, chosen)
-        return redirect(back)
+        keep(request, PAGE_NAME, form.chosen)
+        return redirect(form.page)
     done, refusals, left = 0, Counter[str](), list[str]()
-    for pk in chosen:
+    for pk in form.chosen:
         try:
             act(pk)
             done += 1
@@ -339,26 +360,27 @@ def bulk(request: MemberRequest) -> HttpResponse:
         messages.success(request, f"{done} {'ask' if done == 1 else 'asks'} {words}.")
     for why, count in refusals.items():
         messages.warning(request, f"{count} not changed: {why}")
-    return redirect(back)
+    return redirect(form.page)
 
 
 def _query(back: str) -> str:
     return back[:2000] if back.startswith("?") and len(back) > 1 else ""
 
 
-def _bulk_act(request: MemberRequest) -> tuple[Callable[[str], Any], str]:
+def _bulk_act(actor: Actor, form: BulkForm) -> tuple[Callable[[str], Any], str]:
     """Return the action for each ask, and its past participle for the message."""
-    actor, do, to = request.actor, request.POST.get("do", ""), request.POST.get("to", "")
-    if not request.POST.getlist("ask"):
+    if not form.asks:
         raise Invalid("Select asks first (x or the checkbox).")
-    if do == "priority":
-        priority = _priority(request.POST.get("priority", ""))
+    if form.do == "priority":
+        priority = number_in(form.priority.strip(), MAX_INT, -MAX_INT)
+        if priority is None:
+            raise Invalid("Enter a priority as a whole number, for example 5 or -2.")
         return partial(queue.set_priority, actor, priority=priority), f"set to priority {priority}"
-    if do == "cancel":
+    if form.do == "cancel":
         return partial(_cancel, actor), "cancelled"
-    if do == "transfer":
-        words = transferred(actor, to)[:-1]
-        return partial(queue.transfer, actor, to=to), words[:1].lower() + words[1:]
+    if form.do == "transfer":
+        words = transferred(actor, form.to)[:-1]
+        return partial(queue.transfer, actor, to=form.to), words[:1].lower() + words[1:]
     raise Invalid("Choose an action: priority, transfer or cancel.")
 
 
@@ -366,10 +388,3 @@ def _cancel(actor: Actor, pk: str) -> None:
     if not visible_or_404(Ask.objects.all(), actor, pk).is_open:
         raise TooLate("This ask is closed.")
     closing.cancel(actor, pk, "desk")
-
-
-def _priority(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        raise Invalid("Enter a priority as a whole number, for example 5 or -2.") from error

@@ -28,6 +28,7 @@ from experts.who import advisers, online, policies
 from people.access import MemberRequest, holds, may_see_queue, may_set_desk, member_required, scoped
 from people.errors import BadJson, NotFound
 from people.models import AuditEntry, Membership, display_name
+from people.requests.forms import number_in, text_of
 from people.text.json_text import parse_json
 
 CHANGES = 20
@@ -170,6 +171,8 @@ SECTIONS: list[tuple[str, list[Knob]]] = [
 ]
 FOR_MODELS = SECTIONS[0][0]
 """The section whose values do nothing while no expert model is configured."""
+DIGITS_MAX = 10**40
+"""What a field is read up to; each setting has its own bounds, which its refusal names."""
 KNOBS = {knob.name: knob for _, knobs in SECTIONS for knob in knobs}
 
 
@@ -181,7 +184,7 @@ def desk_page(request: MemberRequest) -> HttpResponse:
         return _page(request, _texts(policies.desk_of(request.project)), {})
     may_set_desk(request.actor)
     typed = {name: _typed(request, knob) for name, knob in KNOBS.items()}
-    was = _was(request.POST.get("was", ""))
+    was = _was(text_of(request.POST, "was"))
     touched = {name: text for name, text in typed.items() if was.get(name) != text}
     try:
         _save(request, touched)
@@ -209,9 +212,9 @@ def _save(request: MemberRequest, touched: Mapping[str, str]) -> None:
 
 def _typed(request: MemberRequest, knob: Knob) -> str:
     if knob.kind == "switch":
-        return "on" if request.POST.get(knob.name) else "off"
+        return "on" if text_of(request.POST, knob.name) else "off"
     # a value that is refused is shown again, so it must not be of any length
-    return request.POST.get(knob.name, "").strip()[: 5000 if knob.kind == "patterns" else 40]
+    return text_of(request.POST, knob.name).strip()[: 5000 if knob.kind == "patterns" else 40]
 
 
 def _was(text: str) -> dict[str, str]:
@@ -246,11 +249,14 @@ def _value(request: MemberRequest, knob: Knob, text: str) -> Any:
         return _person(request, text)
     if knob.kind == "limit" and not text:
         return None
+    if knob.kind != "share":
+        if (number := number_in(text, DIGITS_MAX, -DIGITS_MAX)) is None:
+            raise ValueError("Enter a whole number.")
+        return number
     try:
-        # many people write a decimal comma
-        return float(text.replace(",", ".")) if knob.kind == "share" else int(text)
+        return float(text.replace(",", "."))  # many people write a decimal comma
     except ValueError:
-        raise ValueError(f"Enter a {'share from 0 to 1' if knob.kind == 'share' else 'whole number'}.") from None
+        raise ValueError("Enter a share from 0 to 1.") from None
 
 
 def _person(request: MemberRequest, text: str) -> Membership | None:

@@ -16,6 +16,7 @@ from experts.find.filters import QueueQuery, matching
 from experts.record.desk import QUEUE_VIEWS
 from experts.who import eligibility
 from people.access import MemberRequest, holds, may_see_queue, may_set_desk, member_required
+from people.requests.forms import text_of
 from people.requests.parts import part_of
 
 
@@ -25,8 +26,8 @@ from people.requests.parts import part_of
 def views(request: MemberRequest) -> HttpResponse:
     """Show the list; a POST saves the current query string under a name."""
     if request.method == "POST":
-        said = request.POST
-        QUEUE_VIEWS.save(request.actor, said.get("name", ""), _here(request).query(), shared=said.get("shared") == "1")
+        shared = text_of(request.POST, "shared") == "1"
+        QUEUE_VIEWS.save(request.actor, text_of(request.POST, "name"), _here(request).query(), shared=shared)
     return _list(request)
 
 

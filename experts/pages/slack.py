@@ -27,6 +27,7 @@ from notices.models import Delivery
 from notices.record import slack
 from people.access import Actor, visible_or_404
 from people.errors import AppError, BadJson, Invalid, NotFound, Unauthenticated
+from people.requests.forms import text_of
 from people.text.json_text import parse_json
 from people.text.plain_text import clean, with_line_ends
 
@@ -41,7 +42,7 @@ NOTE = "note"
 def interaction(request: HttpRequest) -> HttpResponse:
     """Claim an ask, open the window of an answer, send it, or release the ask when the window is closed."""
     _refuse_unsigned(request)
-    payload = _read(request.POST.get("payload", ""))
+    payload = _read(text_of(request.POST, "payload"))
     user = str(_dict(payload.get("user")).get("id", ""))
     if payload.get("type") == "block_actions":
         return _pressed(payload, user)

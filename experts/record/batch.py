@@ -8,7 +8,7 @@ answer for calls like them covers; `standing_answers.py` gives it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -27,6 +27,7 @@ from experts.rules.second_look import Returned
 from experts.who.policies import desk_of
 from people.access import Actor, may_advise
 from people.errors import AppError, Invalid
+from people.requests.forms import FormFields, OptionalNumber
 
 TOGETHER_MAX = 100
 """Approvals of one press: each is a claim and an answer."""
@@ -95,22 +96,34 @@ def alike(actor: Actor, chosen: Sequence[str]) -> Alike:
     return Alike(asks, calls[0]["name"], shared, next(iter(runs.values())) if of_one else None)
 
 
-def ahead_of(found: Alike, given: Mapping[str, str], same: Sequence[str]) -> StandingAnswerBody:
+class AheadForm(FormFields):
+    """How calls like the chosen ones are approved ahead: those with the `same` arguments, in a run, how long."""
+
+    run: str = ""
+    same: list[str] = []
+    hours: OptionalNumber = None
+    at_most: OptionalNumber = None
+
+
+def ahead_of(alike: Alike, form: AheadForm) -> StandingAnswerBody:
     """Return the standing answer that a form wants for calls like these. Raises if a field is wrong."""
-    if given.get("run") and (found.run is None or found.run.pk != given["run"]):
+    if form.run and (alike.run is None or alike.run.pk != form.run):
         raise Invalid("These asks are not all of that run.")
-    if found.run_only and not given.get("run"):
+    if alike.run_only and not form.run:
         raise Invalid("Calls of asks with verifier access are approved ahead in their run only.")
+    words = "Enter how many calls like these are approved at most, from 1 to 100,000."
+    if form.hours is None or form.at_most is None:
+        raise Invalid(words)
     try:
         return StandingAnswerBody(
-            tool=found.tool,
-            arguments={name: value for name, value in found.arguments.items() if name in same},
-            run=given.get("run") or None,
-            until=timezone.now() + timedelta(hours=int(given.get("hours", ""))),
-            at_most=int(given.get("at_most", "")),
+            tool=alike.tool,
+            arguments={name: value for name, value in alike.arguments.items() if name in form.same},
+            run=form.run or None,
+            until=timezone.now() + timedelta(hours=form.hours),
+            at_most=form.at_most,
         )
-    except (ValidationError, ValueError, OverflowError) as error:
-        raise Invalid("Enter how many calls like these are approved at most, from 1 to 100,000.") from error
+    except (ValidationError, OverflowError) as error:
+        raise Invalid(words) from error
 
 
 def is_repeat(actor: Actor, asks: Sequence[Ask], nonce: str) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from awmclient.nouns.ask_kinds import ask_kind
 from people.errors import Invalid
+from people.requests.forms import number_in
 from people.text.json_text import parse_typed
 from people.text.plain_text import clean, cleaned, with_line_ends, writable
 
@@ -274,8 +275,8 @@ def _text(post: Post, name: str, schema: Mapping[str, Any]) -> str:
     text, options = _sent(post, name), _options(schema)
     if options is None:
         return text
-    fits = text.isascii() and text.isdigit() and len(text) < 5 and int(text) < len(options)
-    return options[int(text)] if fits else ""
+    place = number_in(text, len(options) - 1) if options else None
+    return "" if place is None else options[place]
 
 
 def _sent(post: Post, name: str) -> str:

@@ -36,6 +36,7 @@ from exports.select.selecting import may_open
 from people.access import Actor, is_id, opaque, scoped
 from people.errors import NotFound
 from people.models import Project
+from people.requests.forms import MAX_ID, number_in
 
 # 32 bits of the digest
 PREFIX = 8
@@ -160,7 +161,7 @@ def named(actor: Actor, name: str) -> Dataset:
 def row_origin(dataset: Dataset, wanted: str) -> RowOrigin:
     """Return the origin of a row; `wanted` is its number from 1 or its key. Raises `NotFound`."""
     # any other text is a key
-    number = int(wanted) if wanted.isascii() and wanted.isdecimal() else None
+    number = number_in(wanted, MAX_ID)
     for place, row in enumerate(dataset.rows(), 1):
         if place == number or row["key"] == wanted:
             return _origin(dataset, place, row)
@@ -191,7 +192,7 @@ def _seq(dataset: Dataset, key: str) -> int | None:
     columns = FORMATS[dataset.manifest["format"]].features or {}
     # in formats without turns, the end of a key is the row's position
     last = key.rpartition("/")[2]
-    return int(last) if "seq" in columns and last.isdecimal() else None
+    return number_in(last) if "seq" in columns else None
 
 
 def _answers(dataset: Dataset, episode: str, until: int | None) -> Iterator[Answered]:

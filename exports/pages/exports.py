@@ -32,6 +32,7 @@ from exports.select.ground import tokenizer_root
 from exports.select.selecting import filters_of, may_open
 from people.access import MemberRequest, holds, may_export, may_push, member_required, scoped, visible_or_404
 from people.errors import AppError
+from people.requests.forms import FormFields, read, text_of, texts_of
 from people.requests.parts import part_of
 from people.text import yaml_text
 from people.text.in_words import clock, count
@@ -82,7 +83,7 @@ def export_page(request: MemberRequest) -> HttpResponse:
 def load_recipe(request: MemberRequest) -> HttpResponse:
     """Load a recipe in YAML, pasted or from a file, into the form; errors are listed, and the text stays."""
     file = request.FILES.get("file")
-    text = request.POST.get("yaml", "")
+    text = text_of(request.POST, "yaml")
     try:
         if file is not None:
             text = _text_of(file)
@@ -131,7 +132,7 @@ def export_preview(request: MemberRequest) -> HttpResponse:
 
 
 def _previewed(request: MemberRequest, recipe: Recipe) -> dict[str, Any]:
-    found = preview(request.actor, recipe, request.GET.get("template", ""))
+    found = preview(request.actor, recipe, text_of(request.GET, "template"))
     return {"recipe": recipe, "preview": found, "headline": _headline(found), "sieve": _sieve(found)}
 
 
@@ -164,20 +165,34 @@ def _tidy(given: QueryDict) -> QueryDict:
     return kept
 
 
-def recipe_of(given: QueryDict) -> Recipe:
+class RecipeForm(FormFields):
+    """The controls of a recipe, and `more` for fields without one. Its filters are beside these, by their names."""
+
+    format: str = ""
+    advice: str = ""
+    redact: str = ""
+    license: str = ""
+    tokenizer: str = ""
+    template: str = ""
+    reasoning: str = "keep"
+    include: list[str] = []
+    parquet: str = ""
+    more: str = ""
+
+
+def recipe_of(sent: QueryDict) -> Recipe:
     """Return the recipe of a form: its controls, and `more` for fields without a control. Raises `BadRecipe`."""
-    more = _more(given.get("more", ""))
-    options = {name: given[name] for name in ("format", "advice", "redact", "license") if given.get(name)}
-    kind = KINDS.get(str(options.get("format")))
+    form = read(sent, RecipeForm)
+    more, kind = _more(form.more), KINDS.get(form.format)
+    options = {name: text for name in ("format", "advice", "redact", "license") if (text := getattr(form, name))}
     # the field keeps its value while another format is chosen
-    if kind is not None and kind.takes_tokenizer and given.get("tokenizer"):
-        options["tokenizer"] = given["tokenizer"]
+    if kind is not None and kind.takes_tokenizer and form.tokenizer:
+        options["tokenizer"] = form.tokenizer
     # the default stays unsaid, so that the recipe is also one for formats without reasoning
-    if kind is not None and given.get("reasoning", "keep") != "keep" and kind.reasoning:
-        options["reasoning"] = given["reasoning"]
-    filters = filters_of((name, value) for name in FILTERS for value in given.getlist(name))
-    include = [*more.get("include", []), *given.getlist("include")]
-    lists = {"include": include, "parquet": given.get("parquet") == "on"}
+    if kind is not None and form.reasoning != "keep" and kind.reasoning:
+        options["reasoning"] = form.reasoning
+    filters = filters_of((name, value) for name in FILTERS for value in texts_of(sent, name))
+    lists = {"include": [*more.get("include", []), *form.include], "parquet": form.parquet == "on"}
     # a control wins over the same field in `more`
     return Recipe.read({"format": "sft", **more, **options, "filter": {**more.get("filter", {}), **filters}, **lists})
 
@@ -194,17 +209,17 @@ def _more(text: str) -> dict[str, Any]:
     return value
 
 
-def _given(given: QueryDict) -> dict[str, Any]:
+def _given(sent: QueryDict) -> dict[str, Any]:
     """Return the values that a form shows as chosen, valid or not."""
-    single = {name: given.get(name, "") for name in (*FILTERS, "license", "tokenizer", "template", "more")}
+    form = read(sent, RecipeForm)
     return {
-        **single,
-        "format": given.get("format") or "sft",
-        "advice": given.get("advice") or "keep",
-        "reasoning": given.get("reasoning") or "keep",
-        "redact": given.get("redact") or "secrets",
-        "include": given.getlist("include"),
-        "parquet": given.get("parquet") == "on",
+        **{name: text_of(sent, name) for name in FILTERS},
+        **form.model_dump(),
+        "format": form.format or "sft",
+        "advice": form.advice or "keep",
+        "reasoning": form.reasoning or "keep",
+        "redact": form.redact or "secrets",
+        "parquet": form.parquet == "on",
     }
 
 
@@ -301,7 +316,7 @@ def export_detail(request: MemberRequest, pk: str) -> HttpResponse:
 
 def _explained(request: MemberRequest, export: Export) -> dict[str, Any]:
     """Return the explanation of one row or one episode, and the datasets that can be compared with this one."""
-    row, episode = (request.GET.get(name, "").strip() for name in ("row", "episode"))
+    row, episode = (text_of(request.GET, name).strip() for name in ("row", "episode"))
     others = requesting.exports_of(request.actor).filter(state=ExportState.DONE, format=export.format)
     found: dict[str, Any] = {"asked_row": row, "asked_episode": episode}
     found["pushes"] = list(export.pushes.order_by("-created_at")[:5])
@@ -327,9 +342,8 @@ def _explained(request: MemberRequest, export: Export) -> dict[str, Any]:
 def push(request: MemberRequest, pk: str) -> HttpResponse:
     """Start a push to the Hub; the page shows its progress."""
     try:
-        pushing.request(
-            request.actor, pk, request.POST.get("repo", "").strip(), private=request.POST.get("public") != "on"
-        )
+        private = text_of(request.POST, "public") != "on"
+        pushing.request(request.actor, pk, text_of(request.POST, "repo").strip(), private=private)
     except AppError as refused:
         messages.error(request, refused.message)
     return redirect(f"{reverse('export', args=[pk])}#hub")
@@ -340,7 +354,7 @@ def push(request: MemberRequest, pk: str) -> HttpResponse:
 def compare(request: MemberRequest, pk: str) -> HttpResponse:
     """Show the differences between an older export (`with`) and this one, row by row; the address can be shared."""
     new = Export.objects.select_related("project").get(pk=pk)
-    old = visible_or_404(Export.objects.select_related("project"), request.actor, request.GET.get("with", ""))
+    old = visible_or_404(Export.objects.select_related("project"), request.actor, text_of(request.GET, "with"))
     context: dict[str, Any] = {"old": old, "new": new}
     if old.rows + new.rows > COMPARED:
         context["too_many"] = COMPARED
@@ -408,4 +422,4 @@ def command(request: MemberRequest, pk: str, command: str) -> HttpResponse:
 @member_required(may_open, rows=Export.objects.all)
 def download(request: MemberRequest, pk: str) -> HttpResponseBase:
     export = Export.objects.select_related("project").get(pk=pk)
-    return downloads.serve(request, request.actor, export, request.GET.get("path", ""))
+    return downloads.serve(request, request.actor, export, text_of(request.GET, "path"))

@@ -20,6 +20,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from pydantic import Field
 
 from people.access import (
     Actor,
@@ -37,6 +38,7 @@ from people.models import ApiToken, Membership, Role, TokenUser, display_name, g
 from people.pages import entering
 from people.record import members, projects
 from people.requests import addresses
+from people.requests.forms import MAX_ID, FormFields, number_in, read, text_of
 from people.text.zones import zone_of
 
 SCOPES = [
@@ -63,7 +65,7 @@ not."""
 def login(request: HttpRequest) -> HttpResponse:
     """Explain how to get a sign-in link. A signed-in person goes to the home page."""
     if request.user.is_authenticated:
-        return redirect(entering.safe_next(request, request.GET.get("next", "")))
+        return redirect(entering.safe_next(request, text_of(request.GET, "next")))
     context = {"provider": settings.AWMWEB_OIDC_NAME, "sign_in": _provider_address(request)}
     return render(request, "people/login.html", context)
 
@@ -73,7 +75,7 @@ def _provider_address(request: HttpRequest) -> str:
     if not settings.AWMWEB_OIDC_ISSUER:
         return ""
     begin = reverse("openid_connect_login", kwargs={"provider_id": settings.OIDC_PROVIDER})
-    back = request.GET.get("next", "")
+    back = text_of(request.GET, "next")
     return f"{begin}?{urlencode({'next': back})}" if back else begin
 
 
@@ -110,7 +112,7 @@ def _signed_in(request: HttpRequest, secret: str) -> HttpResponse:
     if second is not None and second.is_asked(user):
         return second.asked_first(request, user, entries, project)
     entering.begin_session(request, user, entries, project)
-    return redirect(entering.safe_next(request, request.GET.get("next", "")))
+    return redirect(entering.safe_next(request, text_of(request.GET, "next")))
 
 
 def _is_no_visit(request: HttpRequest) -> bool:
@@ -130,17 +132,35 @@ def logout(request: HttpRequest) -> HttpResponse:
     return redirect("login")
 
 
+class MemberForm(FormFields):
+    """A command about a member: `do` says which."""
+
+    do: str = ""
+    membership: str = ""
+    name: str = ""
+    role: str = ""
+    ends: str = ""
+    who: str = ""
+    skills: str = ""
+
+    @property
+    def member(self) -> int:
+        if (number := number_in(self.membership, MAX_ID)) is None:
+            raise NotFound
+        return number
+
+
 @require_http_methods(["GET", "POST"])
 @member_required()
 @never_cache
 def people(request: MemberRequest) -> HttpResponse:
     """Show the project's members; admins can invite by a link and remove."""
-    link, problem, given, namesake = None, "", request.POST, None
+    link, problem, form, namesake = None, "", read(request.POST, MemberForm), None
     if request.method == "POST":
         try:
-            namesake = _unasked_namesake(request)
+            namesake = _unasked_namesake(request, form)
             if namesake is None:
-                link, given = _people_form(request), {}  # type: ignore[assignment]
+                link, form = _people_form(request, form), MemberForm()
         except AppError as refused:
             problem = refused.message
         if not problem and link is None and namesake is None:
@@ -153,7 +173,7 @@ def people(request: MemberRequest) -> HttpResponse:
         "roles": Role.choices,
         "given": {
             "role": "expert",
-            **{key: str(given.get(key, "")) for key in ("name", "role", "ends") if given.get(key)},
+            **{name: value for name, value in form.model_dump(include={"name", "role", "ends"}).items() if value},
         },
         "link": link,
         "namesake": namesake,
@@ -164,11 +184,11 @@ def people(request: MemberRequest) -> HttpResponse:
     return render(request, "people/people.html", context, status=422 if problem or namesake else 200)
 
 
-def _unasked_namesake(request: MemberRequest) -> dict[str, Any] | None:
+def _unasked_namesake(request: MemberRequest, form: MemberForm) -> dict[str, Any] | None:
     """Return the known person whose account an invitation would open, unless the admin has said whom they mean."""
-    if request.POST.get("do") != "invite" or request.POST.get("who") in ("same", "other"):
+    if form.do != "invite" or form.who in ("same", "other"):
         return None
-    known = members.namesake(request.actor, request.POST.get("name", ""))
+    known = members.namesake(request.actor, form.name)
     if known is None:
         return None
     here = known.project == request.project
@@ -186,33 +206,25 @@ def _people_headline(count: int, actor: Actor) -> str:
     return f"{count} {'member' if count == 1 else 'members'} in {actor.project.name}."
 
 
-def _people_form(request: MemberRequest) -> dict[str, Any] | None:
+def _people_form(request: MemberRequest, form: MemberForm) -> dict[str, Any] | None:
     """Invite, renew a link, set skills, change a role or remove. A link is returned to be shown once."""
     actor = request.actor
-    action = request.POST.get("do")
-    if action == "remove":
-        _remove(request, _number(request.POST.get("membership", "")))
+    if form.do == "remove":
+        _remove(request, form.member)
         return None
-    if action == "skills":
-        _skills(request, _number(request.POST.get("membership", "")))
+    if form.do == "skills":
+        _skills(request, form)
         return None
-    if action == "role":
-        membership, secret = projects.change_role(
-            actor, _number(request.POST.get("membership", "")), request.POST.get("role", "")
-        )
+    if form.do == "role":
+        membership, secret = projects.change_role(actor, form.member, form.role)
         return _link(display_name(membership.user), secret)
-    if action == "factor":
-        _reset_factor(request, _number(request.POST.get("membership", "")))
+    if form.do == "factor":
+        _reset_factor(request, form.member)
         return None
-    if action == "link":
-        return _new_link(actor, _number(request.POST.get("membership", "")))
-    membership, secret = members.invite(
-        actor,
-        request.POST.get("name", ""),
-        request.POST.get("role", ""),
-        end_of(request.POST.get("ends", ""), zone_of(request)),
-        someone_else=request.POST.get("who") == "other",
-    )
+    if form.do == "link":
+        return _new_link(actor, form.member)
+    ends_at = end_of(form.ends, zone_of(request))
+    membership, secret = members.invite(actor, form.name, form.role, ends_at, someone_else=form.who == "other")
     membership.user.refresh_from_db()  # the invitation may have given the account its name
     return _link(display_name(membership.user), secret)
 
@@ -231,9 +243,9 @@ def _with_factor(rows: Sequence[Membership]) -> set[int]:
     return second.with_factor([one.user_id for one in rows]) if second is not None else set()
 
 
-def _skills(request: MemberRequest, membership_id: int) -> None:
-    skills = members.set_skills(request.actor, membership_id, request.POST.get("skills", "").split(","))
-    row = scoped(Membership.objects.select_related("user"), request.project).get(pk=membership_id)
+def _skills(request: MemberRequest, form: MemberForm) -> None:
+    skills = members.set_skills(request.actor, form.member, form.skills.split(","))
+    row = scoped(Membership.objects.select_related("user"), request.project).get(pk=form.member)
     messages.success(request, f"{display_name(row.user)}: {', '.join(skills) or 'no skills'}.")
 
 
@@ -265,13 +277,6 @@ def _link(name: str, secret: str) -> dict[str, Any]:
     return {"name": name, "url": url, "ends_at": timezone.now() + members.LINK_LIFE}
 
 
-def _number(text: str) -> int:
-    # More digits fit no 64-bit ID, and the query would fail.
-    if not text.isdecimal() or len(text) > 18:
-        raise NotFound
-    return int(text)
-
-
 def end_of(text: str, zone: tzinfo) -> datetime | None:
     """Return the end of the given day in the reader's zone; empty means no end."""
     if not text:
@@ -282,15 +287,27 @@ def end_of(text: str, zone: tzinfo) -> datetime | None:
         raise Invalid("Enter the expiry as a date such as 2026-12-31.") from error
 
 
+class TokenForm(FormFields):
+    """A new token, or with `do` one to revoke."""
+
+    do: str = ""
+    token: str = ""
+    name: str = ""
+    scopes: list[str] = Field(default=[], alias="scope")
+    personal: str = ""
+    behind: str = TokenUser.SCRIPT
+    ends: str = ""
+
+
 @require_http_methods(["GET", "POST"])
 @member_required()
 @never_cache
 def tokens(request: MemberRequest) -> HttpResponse:
     """List, create and revoke tokens; a new one is shown once."""
-    secret, problem = None, ""
+    secret, problem, form = None, "", read(request.POST, TokenForm)
     if request.method == "POST":
         try:
-            secret = _tokens_form(request)
+            secret = _tokens_form(request, form)
         except AppError as refused:
             problem = refused.message
         if not problem and secret is None:
@@ -306,18 +323,12 @@ def tokens(request: MemberRequest) -> HttpResponse:
         row.issuer = display_name(row.issued_by) if row.issued_by else ""  # type: ignore[attr-defined]
         mine = row.personal and row.issued_by == actor.person
         row.may_revoke = row.revoked_at is None and (may_issue or mine)  # type: ignore[attr-defined]
-    given = request.POST if problem else {}
+    typed = form if problem else TokenForm()
     context = {
         "tokens": rows,
         "scopes": [one for one in SCOPES if may_issue or granted(one[0]) <= own],
         "users": TokenUser.choices,
-        "given": {
-            "name": given.get("name", ""),
-            "scopes": request.POST.getlist("scope") if problem else [],
-            "personal": given.get("personal", "" if may_issue else "1"),
-            "behind": given.get("behind", TokenUser.SCRIPT),
-            "ends": given.get("ends", ""),
-        },
+        "given": {**typed.model_dump(), "personal": typed.personal or ("" if may_issue else "1")},
         "secret": secret,
         "problem": problem,
         "may_issue": may_issue,
@@ -334,18 +345,16 @@ def _tokens_headline(rows: list[ApiToken]) -> str:
     return f"{current} active API token{'' if current == 1 else 's'}."
 
 
-def _tokens_form(request: MemberRequest) -> dict[str, str] | None:
+def _tokens_form(request: MemberRequest, form: TokenForm) -> dict[str, str] | None:
     actor = request.actor
-    if request.POST.get("do") == "revoke":
-        token_id = request.POST.get("token", "")[:60]
+    if form.do == "revoke":
+        token_id = form.token[:60]
         members.revoke_token(actor, token_id)
         name = scoped(ApiToken.objects.all(), actor.project).get(pk=token_id).name
         messages.success(request, f"Revoked the token {name}.")
         return None
-    name, scope = request.POST.get("name", ""), request.POST.getlist("scope")
-    if not scope:
+    if not form.scopes:
         raise Invalid("Choose at least one scope.")
-    behind = request.POST.get("behind", TokenUser.SCRIPT)
-    ends_at, personal = end_of(request.POST.get("ends", ""), zone_of(request)), bool(request.POST.get("personal"))
-    _, text = members.issue_token(actor, name, scope, ends_at, behind, personal=personal)
-    return {"name": " ".join(name.split()), "text": text}
+    ends_at, personal = end_of(form.ends, zone_of(request)), bool(form.personal)
+    _, text = members.issue_token(actor, form.name, form.scopes, ends_at, form.behind, personal=personal)
+    return {"name": " ".join(form.name.split()), "text": text}

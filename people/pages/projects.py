@@ -6,7 +6,7 @@ Owns HTTP status and form words. Every write is a function of `projects.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -32,9 +32,19 @@ from people.errors import AppError, Invalid, NotFound
 from people.models import Membership, verb_in_words
 from people.record import projects
 from people.requests import addresses
+from people.requests.forms import MAX_ID, AddressFields, FormFields, Named, read, whole
 from people.text.zones import zone_name, zone_of
 
 CLOCKS = {"real_clocks": True, "recorded_clocks": False}
+
+
+class ProjectForm(FormFields):
+    """A command about a project: `do` says which."""
+
+    do: str = ""
+    name: str = ""
+    slug: str = ""
+    project: str = ""
 
 
 @require_http_methods(["GET", "POST"])
@@ -42,10 +52,10 @@ CLOCKS = {"real_clocks": True, "recorded_clocks": False}
 @never_cache
 def projects_page(request: MemberRequest) -> HttpResponse:
     """Show one's own projects; admins create, rename, archive and restore them, and choose their clocks."""
-    problem = ""
+    problem, form = "", read(request.POST, ProjectForm)
     if request.method == "POST":
         try:
-            _change(request)
+            _change(request, form)
         except AppError as refused:
             problem = refused.message
         else:
@@ -65,7 +75,7 @@ def projects_page(request: MemberRequest) -> HttpResponse:
         "may_create": holds(request.actor, may_manage_projects),
         "headline": _headline(rows),
         "problem": problem,
-        "given": request.POST if problem else {},
+        "given": form if problem else {},
     }
     return render(request, "people/projects.html", context, status=422 if problem else 200)
 
@@ -77,11 +87,11 @@ def _headline(rows: Sequence[Membership]) -> str:
     return f"{said} and {archived} archived." if archived else f"{said}."
 
 
-def _change(request: MemberRequest) -> None:
-    command, name = request.POST.get("do", ""), request.POST.get("name", "")
+def _change(request: MemberRequest, form: ProjectForm) -> None:
+    command, name = form.do, form.name
     if command == "create":
-        return _create(request, name)
-    actor = _actor_in(request, request.POST.get("project", ""))
+        return _create(request, form)
+    actor = _actor_in(request, form.project)
     if command == "rename":
         messages.success(request, f"Renamed to {projects.rename(actor, name).name}.")
     elif command == "archive":
@@ -96,8 +106,8 @@ def _change(request: MemberRequest) -> None:
     return None
 
 
-def _create(request: MemberRequest, name: str) -> None:
-    made = projects.create_own(request.actor, request.POST.get("slug", ""), name)
+def _create(request: MemberRequest, form: ProjectForm) -> None:
+    made = projects.create_own(request.actor, form.slug, form.name)
     # A session acts only by the entries it has: without this one the new project would need another sign-in.
     request.session[SESSION_ENTRIES] = [*request.session.get(SESSION_ENTRIES, []), made.entry]
     request.session[SESSION_PROJECT] = made.project.slug
@@ -113,30 +123,40 @@ def _actor_in(request: HttpRequest, slug: str) -> Actor:
     return person(found)
 
 
+class AuditAddress(AddressFields):
+    """Which entries of the audit log are shown, and from where."""
+
+    actor: str = ""
+    verb: str = ""
+    since: str = ""
+    until: str = ""
+    csv: Named = False
+    before: Annotated[int | None, whole(most=MAX_ID)] = None
+
+
 @require_GET
 @member_required(may_manage_projects)
 @never_cache
 def audit_page(request: MemberRequest) -> HttpResponse:
     """Show who did what in this project, as a page or as CSV."""
-    filters, problem = audit_trail.Filters(), ""
+    filters, problem, asked_for = audit_trail.Filters(), "", read(request.GET, AuditAddress)
+    asked = {name: value for name in ("actor", "verb", "since", "until") if (value := getattr(asked_for, name))}
     try:
-        filters = audit_trail.Filters.read(request.GET.dict(), zone_of(request))
+        filters = audit_trail.Filters.read(asked, zone_of(request))
     except Invalid as refused:
         problem = refused.message
     rows = filters.rows(request.actor) if not problem else filters.rows(request.actor).none()
-    if "csv" in request.GET and not problem:
+    if asked_for.csv and not problem:
         name = f"audit-{request.project.slug}.csv"
         answer = HttpResponse(audit_trail.in_csv(rows[: audit_trail.CSV_ROWS]), content_type="text/csv; charset=utf-8")
         answer["Content-Disposition"] = f'attachment; filename="{name}"'
         return answer
     total = rows.count()
-    before = request.GET.get("before", "")
-    if before.isdecimal() and len(before) < 18:
-        rows = rows.filter(pk__lt=int(before))
+    if asked_for.before is not None:
+        rows = rows.filter(pk__lt=asked_for.before)
     # One row more than is shown, to know whether an older page exists.
     shown = list(rows[: audit_trail.PAGE_ROWS + 1])
     older = shown[audit_trail.PAGE_ROWS - 1].pk if len(shown) > audit_trail.PAGE_ROWS else None
-    asked = {name: value for name in ("actor", "verb", "since", "until") if (value := request.GET.get(name, ""))}
     context: dict[str, Any] = {
         "entries": shown[: audit_trail.PAGE_ROWS],
         "actors": audit_trail.choices(request.actor, "actor"),

@@ -38,6 +38,7 @@ from people.errors import LinkSpent
 from people.identity import Claimant, Rights, Unfit, identify, rights_of
 from people.models import Membership
 from people.record import following, members
+from people.requests.forms import text_of
 
 log = logging.getLogger(__name__)
 PER_MINUTE = 60
@@ -118,8 +119,8 @@ def begin(request: HttpRequest, provider_id: str) -> HttpResponse:
     """Send the visitor to the provider."""
     # allauth would also take scopes, parameters and another purpose from the address, which anyone can write
     back = QueryDict(mutable=True)
-    if wanted := request.GET.get("next", ""):
-        back["next"] = wanted
+    if where := text_of(request.GET, "next"):
+        back["next"] = where
     request.GET = back  # type: ignore[assignment]
     answer: HttpResponse = OAuth2LoginView.adapter_view(_Claims(request, provider_id))(request)
     return answer
@@ -147,13 +148,13 @@ class Provider(DefaultSocialAccountAdapter):
         if "state_id" in (extra_context or {}):
             _stop(request, 400, "This sign-in took too long, or began in another browser.", "Nothing happened.", AGAIN)
         if exception is None:
-            said = request.GET.get("error", "")[:60]
-            log.warning("the sign-in provider refused: %s", ascii(said))
+            reason = text_of(request.GET, "error", 60)
+            log.warning("the sign-in provider refused: %s", ascii(reason))
             _stop(
                 request,
                 403,
                 f"{settings.AWMWEB_OIDC_NAME} refused the sign-in.",
-                f"It says: {said or 'nothing'}. {AGAIN} If it refuses again, ask those who run it.",
+                f"It says: {reason or 'nothing'}. {AGAIN} If it refuses again, ask those who run it.",
             )
         raise ImmediateHttpResponse(_away(request, exception))
 

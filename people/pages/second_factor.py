@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from typing import Annotated, Any
 
 from allauth.core import context
 from allauth.mfa.totp.internal.auth import generate_totp_secret
@@ -29,11 +29,22 @@ from people.pages.entering import begin_session, safe_next
 from people.record import factors
 from people.record.factors import ADAPTER, Kind
 from people.requests import addresses
+from people.requests.forms import MAX_ID, FormFields, cut, number_in, read, text_of
 
 WAITING, SECRET, SEEN = "second_factor", "second_factor_secret", "second_factor_at"
 WAIT_S = 600
 """For so long a sign-in waits for its second factor, and for so long a given one lets a person change factors."""
 CREDENTIAL_MAX = 20_000
+
+
+class FactorForm(FormFields):
+    """An answer to the question for a factor, or a change of factors."""
+
+    do: str = ""
+    code: Annotated[str, cut(60)] = ""
+    credential: str = ""
+    name: str = ""
+    factor: str = ""
 
 
 def wait_for_factor(request: HttpRequest, user: User, entries: list[str], project: str) -> HttpResponse:
@@ -43,7 +54,7 @@ def wait_for_factor(request: HttpRequest, user: User, entries: list[str], projec
         "user": user.pk,
         "entries": entries,
         "project": project,
-        "next": request.GET.get("next", ""),
+        "next": text_of(request.GET, "next"),
         "at": time.time(),
         "hash": user.get_session_auth_hash(),
     }
@@ -88,10 +99,11 @@ def asked(request: HttpRequest) -> HttpResponse:
 
 
 def _check(request: HttpRequest, user: User) -> None:
-    if given := request.POST.get("credential", ""):
-        factors.check_passkey(user, _credential(given))
+    form = read(request.POST, FactorForm)
+    if form.credential:
+        factors.check_passkey(user, _credential(form.credential))
     else:
-        factors.check_code(user, request.POST.get("code", "")[:60])
+        factors.check_code(user, form.code)
 
 
 def _credential(given: str) -> dict[str, Any]:
@@ -164,27 +176,25 @@ def _confirm(request: MemberRequest, user: User) -> HttpResponse:
 
 def _form(request: MemberRequest) -> list[str]:
     """Do what a form says. Return recovery codes, to be shown once."""
-    action, actor = request.POST.get("do"), request.actor
+    form, actor = read(request.POST, FactorForm), request.actor
+    action = form.do
     if action in ("app", "passkey"):
         _refuse_part(request)
     if action == "app":
         secret = request.session.get(SECRET)
         if not secret:
             raise Invalid("Open this page again, and scan its key with the app.")
-        codes = factors.add_app(actor, secret, request.POST.get("code", "")[:60])
+        codes = factors.add_app(actor, secret, form.code)
         del request.session[SECRET]
         messages.success(request, "Added the authenticator app.")
         return codes
     if action == "passkey":
-        codes = factors.add_passkey(
-            actor, request.POST.get("name", ""), _credential(request.POST.get("credential", ""))
-        )
+        codes = factors.add_passkey(actor, form.name, _credential(form.credential))
         messages.success(request, "Added the passkey.")
         return codes
     if action == "codes":
         return factors.new_codes(actor)
-    number = request.POST.get("factor", "")
-    factors.remove(actor, int(number) if number.isdecimal() and len(number) < 18 else 0)
+    factors.remove(actor, number_in(form.factor, MAX_ID) or 0)
     messages.success(request, "Removed the second factor.")
     return []
 

@@ -6,6 +6,7 @@
     turns       turns at heavy reads, per sender
     aside       reads a body beside the event loop
     parts       parts of pages, opened without their page
+    forms       forms and addresses of pages, read into shapes
     form_ids    one row for a form sent twice
     selections  keeps what a refused command was for
 

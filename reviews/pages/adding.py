@@ -18,8 +18,9 @@ from django.views.decorators.http import require_http_methods
 from episodes.find.facets import ListQuery
 from episodes.find.narrowing import matching
 from episodes.models import Episode
-from people.access import MemberRequest, is_id, may_set_reviews, member_required, scoped
+from people.access import MemberRequest, may_set_reviews, member_required, scoped
 from people.errors import AppError, NotFound
+from people.requests.forms import ids_of, text_of
 from people.text.in_words import count
 from reviews.models import ReviewQueue
 from reviews.record import assigning
@@ -43,10 +44,10 @@ class Selection:
 
 def selection_of(request: MemberRequest) -> Selection:
     """Read the episodes that a form or an address names: by ID, or by the filters of the list."""
-    given = request.POST if request.method == "POST" else request.GET
-    if address := given.get("matching", ""):
+    sent = request.POST if request.method == "POST" else request.GET
+    if address := text_of(sent, "matching"):
         return Selection(matching(request.actor, ListQuery.of(address).said), [("matching", address)])
-    ids = list(dict.fromkeys(one for one in given.getlist("episode") if is_id(one)))[:CHOSEN]
+    ids = ids_of(sent, "episode")[:CHOSEN]
     rows = scoped(Episode.objects.filter(pk__in=ids), request.project)
     return Selection(rows, [("episode", pk) for pk in ids])
 
@@ -56,13 +57,13 @@ def selection_of(request: MemberRequest) -> Selection:
 def add_to_queue(request: MemberRequest) -> HttpResponse:
     """Show the open queues with what the selection has in each, and add it to the chosen one."""
     selection, problem, status = selection_of(request), "", 200
-    wanted = request.POST.get("queue", "")
+    queue_id = text_of(request.POST, "queue")
     if request.method == "POST":
-        if wanted == NEW:
+        if queue_id == NEW:
             return redirect(f"{reverse('reviews')}?{selection.query}")
         try:
-            messages.success(request, fill(request, wanted, selection))
-            return redirect("review_queue", wanted)
+            messages.success(request, fill(request, queue_id, selection))
+            return redirect("review_queue", queue_id)
         except NotFound:
             problem, status = "Choose an open queue. Nothing was added.", 409
         except AppError as refused:
@@ -71,7 +72,7 @@ def add_to_queue(request: MemberRequest) -> HttpResponse:
     context = {
         "selection": selection,
         "told": choices,
-        "chosen": wanted or next((one.queue.pk for one in choices.queues), NEW),
+        "chosen": queue_id or next((one.queue.pk for one in choices.queues), NEW),
         "limit": assigning.FILL_MAX,
         "problem": problem,
     }

@@ -15,12 +15,14 @@ from episodes.visible import visibility
 from episodes.visible.lens import Lens, lens_of
 from people.access import MemberRequest, holds, may_annotate, may_read, member_required, visible_or_404
 from people.errors import AppError
+from people.requests.forms import read, text_of
 from people.requests.parts import part_of
 from reviews.errors import UnknownName
 from reviews.models import COMMENT, Annotation
 from reviews.pages.one import numbers_of, replay_of
 from reviews.record import annotating, correcting, mentions
 from reviews.visible.annotated import seen_by
+from reviews.visible.label_forms import LabelForm
 from reviews.visible.places import place_of, tell
 
 SHOWN = 100
@@ -85,9 +87,9 @@ def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
     episode = comment.episode
     if request.method == "POST":
         try:
-            value, own = request.POST.get("value", ""), request.POST.get("annotation", "")
+            value, own = text_of(request.POST, "value"), text_of(request.POST, "annotation")
             # the same text sent again after the refusal is meant as it is
-            if value != request.POST.get("as_text"):
+            if value != read(request.POST, LabelForm).as_text:
                 mentions.refuse_unknown(actor, value)
             if own:
                 made = annotating.reword(actor, own, value)

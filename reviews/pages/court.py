@@ -31,6 +31,7 @@ from people.access import (
     visible_or_404,
 )
 from people.errors import AppError
+from people.requests.forms import text_of
 from people.text.plain_text import clean
 from reviews.models import CourtCase, Word
 from reviews.record import court
@@ -63,7 +64,7 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
     rulings.refuse_while_blind(actor, case)
     if request.method == "POST":
         try:
-            ruling = court.rule(actor, pk, request.POST.get("word", ""), request.POST.get("reason", ""))
+            ruling = court.rule(actor, pk, text_of(request.POST, "word"), text_of(request.POST, "reason"))
             # who finds the verifier wrong goes on to repair it
             if ruling.word in VERIFIER_WRONG and has_task(case.scenario, case.task_idx):
                 return redirect("verifier", case.scenario, case.task_idx)

@@ -20,7 +20,6 @@ from episodes.models import Episode
 from people.access import (
     MemberRequest,
     holds,
-    is_id,
     may_annotate,
     may_see_reviews,
     may_set_reviews,
@@ -28,6 +27,7 @@ from people.access import (
     scoped,
 )
 from people.errors import AppError, Invalid
+from people.requests.forms import ids_of, text_of, texts_of
 from reviews.models import Annotation, LabelSchema, SchemaKind
 from reviews.record import annotating, schemas
 from reviews.visible.annotated import own_labels
@@ -55,7 +55,7 @@ def labels_page(request: MemberRequest) -> HttpResponse:
 @require_POST
 @member_required(may_set_reviews)
 def retire_label(request: MemberRequest) -> HttpResponse:
-    ended = schemas.retire(request.actor, request.POST.get("name", ""))
+    ended = schemas.retire(request.actor, text_of(request.POST, "name"))
     messages.success(request, f"Label {ended.title} is retired. Episodes keep the labels that were set.")
     return redirect("labels")
 
@@ -64,9 +64,8 @@ def retire_label(request: MemberRequest) -> HttpResponse:
 @member_required(may_annotate)
 def label_episodes(request: MemberRequest) -> HttpResponse:
     """Show the project's labels for the selected episodes, and set or withdraw one on all of them."""
-    actor, given, problem, status = request.actor, request.POST, "", 200
-    # the order of selection is kept, and an ID that is sent twice counts once
-    ids = list(dict.fromkeys(filter(is_id, (given or request.GET).getlist("episode"))))
+    actor, problem, status = request.actor, "", 200
+    ids = ids_of(request.POST or request.GET, "episode")
     if not 0 < len(ids) <= MOST:
         raise Invalid(f"Select 1 to {MOST} episodes on Episodes, then Label.")
     if request.method == "POST":
@@ -82,18 +81,17 @@ def label_episodes(request: MemberRequest) -> HttpResponse:
         (label, _own(label, own_labels(actor, ids, label.name), len(ids)))
         for label in schemas.of_project(actor.project)
     ]
-    context = {"ids": ids, "episodes": episodes, "labels": labels, "problem": problem, "given": given}
+    context = {"ids": ids, "episodes": episodes, "labels": labels, "problem": problem, "given": request.POST}
     return render(request, "reviews/label_episodes.html", context, status=status)
 
 
 def _answer(request: MemberRequest, ids: list[str]) -> str:
     """Run the form's command and return its result, with the unchanged episodes and the reasons."""
-    given = request.POST
-    label = schemas.version_of(request.actor.project, given.get("schema", ""))
-    if given.get("withdraw") == "1":
+    label = schemas.version_of(request.actor.project, text_of(request.POST, "schema"))
+    if text_of(request.POST, "withdraw") == "1":
         count = annotating.undo_all(request.actor, ids, label.name)
         return f"Withdrew {label.title} from {count or 'no'} {'episode' if count == 1 else 'episodes'}."
-    tally = annotating.annotate_all(request.actor, ids, label, value_of(given, label.kind))
+    tally = annotating.annotate_all(request.actor, ids, label, value_of(texts_of(request.POST, "value"), label.kind))
     return _said(label.title, tally, len(ids))
 
 

@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from people.access import MemberRequest, visible_or_404
+from people.requests.forms import is_named, text_of
 from people.requests.parts import part_of
 from reviews.errors import NothingToReview
 from reviews.models import Review
@@ -55,7 +56,7 @@ def verdict_next(request: MemberRequest, pk: str) -> HttpResponse:
 @review_of
 def go_on(request: MemberRequest, pk: str) -> HttpResponse:
     """Claim the next review after one that is given; with a reason for a verdict that differs, record it first."""
-    if "explanation" in request.POST:
+    if is_named(request.POST, "explanation"):
         explain(request, pk)
     queue_id = visible_or_404(Review.objects.all(), request.actor, pk, "queue__project").queue_id
     return JsonResponse(_next(request, queue_id))
@@ -63,7 +64,7 @@ def go_on(request: MemberRequest, pk: str) -> HttpResponse:
 
 def _next(request: MemberRequest, queue_id: str) -> dict[str, Any]:
     """Claim the next review and return where it is, with its lease; its page, too, unless it is the rendered one."""
-    drawn = request.POST.get("ahead", "")
+    drawn = text_of(request.POST, "ahead")
     try:
         claim = assigning.pull(request.actor, queue_id, first=drawn)
     # the queue's page says why it is empty

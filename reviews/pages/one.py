@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 from django.contrib import messages
 from django.http import HttpResponse, JsonResponse
@@ -23,6 +23,7 @@ from episodes.show import windows
 from episodes.visible.lens import Lens, lens_of
 from people.access import MemberRequest, holds, may_review, may_see_reviews, member_required, scoped, visible_or_404
 from people.errors import AppError, Invalid, NotFound
+from people.requests.forms import FormFields, cut, number_of, read, text_of, texts_of, whole
 from people.text.json_text import parse_typed
 from reviews.models import (
     COMMENT,
@@ -47,7 +48,7 @@ from reviews.record.deciding import Wanted
 from reviews.statistics import reports
 from reviews.visible import rulings
 from reviews.visible.annotated import current, seen_by
-from reviews.visible.label_forms import place_in, value_of, whole
+from reviews.visible.label_forms import LabelForm, place_in, value_of
 from reviews.visible.places import tell
 
 RAIL = 30
@@ -97,9 +98,9 @@ def page_of(
         "explanations": Explanation.choices,
         "confidences": Confidence.choices,
         # a refused form keeps its nonce: what was sent twice stays one verdict
-        "nonce": request.POST.get("nonce") or secrets.token_urlsafe(12),
+        "nonce": text_of(request.POST, "nonce") or secrets.token_urlsafe(12),
         "given": request.POST,
-        "met": request.POST.getlist("met"),
+        "met": texts_of(request.POST, "met"),
         "may_review": holds(actor, may_review),
         "why_not": "" if mine or shown else assigning.why_not(actor, review),
         "blind": review.queue.is_blind and not submitted,
@@ -116,7 +117,7 @@ def replay_of(
     through a lens, none after `last`.
     """
     # a form names its step in `seq`, a link in its address
-    at = windows.number(request.GET.get("step") or request.POST.get("seq")) or step
+    at = (number_of(request.GET, "step") or number_of(request.POST, "seq")) or step
     return {"episode": one, "ended": True, **windows.replay(lens, one, at, last)}
 
 
@@ -174,7 +175,7 @@ def review_command(request: MemberRequest, pk: str, command: str) -> HttpRespons
     if _wants_json(request):
         return JsonResponse(said or {"ok": True, **_fresh(request, pk, command)})
     # the form's step stays in view after the reload
-    step = windows.number(request.POST.get("seq"))
+    step = number_of(request.POST, "seq")
     return redirect(f"/reviews/{pk}/?step={step}" if step else f"/reviews/{pk}/")
 
 
@@ -193,7 +194,7 @@ def swapped(request: MemberRequest, pk: str, step: int = 1) -> str:
 
 def same(request: MemberRequest, pk: str) -> str:
     """Return the page of a review as `swapped` does, at the step in view."""
-    return swapped(request, pk, windows.number(request.POST.get("at")) or 1)
+    return swapped(request, pk, number_of(request.POST, "at") or 1)
 
 
 def _redrawn(request: MemberRequest, pk: str) -> dict[str, str]:
@@ -204,7 +205,7 @@ def _redrawn(request: MemberRequest, pk: str) -> dict[str, str]:
     # own entries alone until the verdict, as on the page
     is_told = not review.queue.is_blind or (slot is not None and slot.state == "submitted")
     said = _said(request, lens_of(request.actor, review.episode), review, is_told)
-    context = {"review": review, "at": request.POST.get("seq", ""), **said}
+    context = {"review": review, "at": text_of(request.POST, "seq"), **said}
     return {"said": render_to_string("reviews/_said_part.html", context, request)}
 
 
@@ -217,18 +218,18 @@ def _claim(request: MemberRequest, pk: str) -> None:
 
 
 def _renew(request: MemberRequest, pk: str) -> dict[str, Any]:
-    lease = assigning.renew(request.actor, pk, request.POST.get("lease_token", ""))
+    lease = assigning.renew(request.actor, pk, text_of(request.POST, "lease_token"))
     return {"lease_until": lease.lease_until.isoformat()}
 
 
 def _release(request: MemberRequest, pk: str) -> HttpResponse:
-    assigning.release(request.actor, pk, request.POST.get("lease_token", ""))
+    assigning.release(request.actor, pk, text_of(request.POST, "lease_token"))
     messages.success(request, "Released.")
     return _to_queue(request, pk)
 
 
 def _decline(request: MemberRequest, pk: str) -> HttpResponse:
-    assigning.decline(request.actor, pk, request.POST.get("reason", ""), request.POST.get("lease_token", ""))
+    assigning.decline(request.actor, pk, text_of(request.POST, "reason"), text_of(request.POST, "lease_token"))
     messages.success(request, "Declined. Others can still review this episode.")
     return _to_queue(request, pk)
 
@@ -240,22 +241,24 @@ def _to_queue(request: MemberRequest, pk: str) -> HttpResponse:
 
 def decide(request: MemberRequest, pk: str) -> Verdict:
     """Give the verdict of a form."""
-    return deciding.decide(request.actor, pk, request.POST.get("lease_token", ""), _wanted(request))
+    return deciding.decide(request.actor, pk, text_of(request.POST, "lease_token"), _verdict_in(request))
 
 
-def _wanted(request: MemberRequest) -> Wanted:
-    given = request.POST
-    # a browser sends checked boxes only, so `asked` lists all of them
-    met, asked = given.getlist("met"), given.getlist("asked")
-    return Wanted(
-        decision=given.get("decision", ""),
-        failure_type=given.get("failure_type", ""),
-        rubric={name: name in met for name in asked},
-        confidence=given.get("confidence", Confidence.HIGH),
-        note=given.get("note", ""),
-        # the column has 200 characters; the page's nonce has 16
-        nonce=given.get("nonce", "")[:200],
-    )
+class VerdictForm(FormFields):
+    """A verdict. A browser sends checked boxes of the rubric only, in `met`, so `asked` lists all of them."""
+
+    decision: str = ""
+    failure_type: str = ""
+    met: list[str] = []
+    asked: list[str] = []
+    confidence: str = Confidence.HIGH
+    note: str = ""
+    nonce: Annotated[str, cut(200)] = ""
+
+
+def _verdict_in(request: MemberRequest) -> Wanted:
+    form = read(request.POST, VerdictForm)
+    return Wanted(**form.model_dump(exclude={"met", "asked"}), rubric={name: name in form.met for name in form.asked})
 
 
 def _decide(request: MemberRequest, pk: str) -> None:
@@ -263,26 +266,26 @@ def _decide(request: MemberRequest, pk: str) -> None:
 
 
 def _change(request: MemberRequest, pk: str) -> None:
-    deciding.change(request.actor, pk, _wanted(request))
+    deciding.change(request.actor, pk, _verdict_in(request))
 
 
 def explain(request: MemberRequest, pk: str) -> None:
     """Record the reason of a form."""
     mine = deciding.reveal(request.actor, pk).mine
-    deciding.explain(request.actor, mine.pk, request.POST.get("explanation", ""))
+    deciding.explain(request.actor, mine.pk, text_of(request.POST, "explanation"))
 
 
 def _label(request: MemberRequest, pk: str) -> None:
-    given = request.POST
+    form = read(request.POST, LabelForm)
     rows = Review.objects.select_related("queue", "episode")
     review = visible_or_404(rows, request.actor, pk, "queue__project")
-    where, quote = place_in(given)
+    where, quote = place_in(form)
     # without a schema it is a comment, whose form sends none
-    schema = scoped(LabelSchema.objects.filter(pk=given.get("schema", "")), request.actor.project).first()
+    schema = scoped(LabelSchema.objects.filter(pk=form.version), request.actor.project).first()
     label = schema.name if schema is not None else COMMENT
-    value = value_of(given, schema.kind if schema is not None else "")
+    value = value_of(form.values, schema.kind if schema is not None else "")
     # the same text sent again after the refusal is meant as it is
-    if schema is None and value != given.get("as_text"):
+    if schema is None and value != form.as_text:
         mentions.refuse_unknown(request.actor, str(value))
     annotating.annotate(
         request.actor, review.episode, where, label, value, schema=schema, queue=review.queue, quote=quote
@@ -295,26 +298,34 @@ def _undo(request: MemberRequest, pk: str) -> None:
     rows = Annotation.objects.filter(episode=review.episode_id, author_key=request.actor.key)
     found = max(current(rows), key=lambda one: (one.created_at, one.pk), default=None)
     # without a name, the newest: undo takes back the last entry
-    wanted = request.POST.get("annotation") or (found.pk if found else "")
-    if wanted:
-        annotating.undo(request.actor, wanted)
+    if annotation_id := text_of(request.POST, "annotation") or (found.pk if found else ""):
+        annotating.undo(request.actor, annotation_id)
+
+
+class CorrectionForm(FormFields):
+    """The better action for a step; `arguments` are JSON."""
+
+    seq: Annotated[int, whole()]
+    kind: str = ""
+    name: str = ""
+    arguments: str = ""
+    text: str = ""
+    why: str = ""
 
 
 def _correct(request: MemberRequest, pk: str) -> None:
-    given = request.POST
+    form = read(request.POST, CorrectionForm)
     review = visible_or_404(Review.objects.select_related("episode"), request.actor, pk, "queue__project")
-    arguments = parse_typed(given.get("arguments") or "{}", "Arguments")
+    arguments = parse_typed(form.arguments or "{}", "Arguments")
     if not isinstance(arguments, dict):
         raise Invalid("Arguments are a JSON object.")
-    better = Better(
-        given.get("kind", ""), given.get("name", ""), arguments, given.get("text", ""), given.get("why", "")
-    )
-    correcting.correct(request.actor, review.episode, whole(given.get("seq", "")), better)
+    better = Better(form.kind, form.name, arguments, form.text, form.why)
+    correcting.correct(request.actor, review.episode, form.seq, better)
 
 
 def _withdraw(request: MemberRequest, pk: str) -> None:
     """Withdraw the named correction of this person."""
-    correcting.withdraw(request.actor, request.POST.get("correction", ""))
+    correcting.withdraw(request.actor, text_of(request.POST, "correction"))
 
 
 DRAWN = ("label", "undo", "correct", "withdraw")

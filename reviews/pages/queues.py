@@ -6,7 +6,7 @@ module; every figure comes from `reports.py`. A refused form shows its reason ab
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from django.contrib import messages
 from django.db import transaction
@@ -31,43 +31,54 @@ from people.access import (
     visible_or_404,
 )
 from people.errors import AppError, NotFound
+from people.requests.forms import FormFields, Ticked, read, text_of, whole
 from people.text.plain_text import clean
 from reviews.models import ReviewQueue, SchemaKind, Verdict
 from reviews.pages.adding import fill, selection_of
 from reviews.record import assigning, mentions, schemas
 from reviews.statistics import filling, reports
 from reviews.visible import rulings
-from reviews.visible.label_forms import whole
 
 QUEUES = 100
 OPEN_FIRST = (F("closed_at").asc(nulls_first=True), "-created_at")
 queue_of = member_required(may_see_reviews, rows=ReviewQueue.objects.all)
 
 
+class QueueForm(FormFields):
+    """A new queue of reviews."""
+
+    name: str = ""
+    reviews_required: Annotated[int, whole()] = 1
+    is_blind: Ticked = False
+    gold_percent: Annotated[int, whole()] = 0
+    rubric: str = ""
+
+
 @require_http_methods(["GET", "POST"])
 @member_required(may_see_reviews)
 def reviews(request: MemberRequest) -> HttpResponse:
     """Show the queues, and create one."""
-    actor, problem, given = request.actor, "", request.POST
+    actor, problem = request.actor, ""
     if request.method == "POST":
         try:
+            form = read(request.POST, QueueForm)
             # a queue whose first episodes are refused is not created
             with transaction.atomic():
                 made = assigning.create_queue(
                     actor,
-                    given.get("name", ""),
-                    reviews_required=whole(given.get("reviews_required", "1")),
-                    is_blind=given.get("is_blind") == "1",
+                    form.name,
+                    reviews_required=form.reviews_required,
+                    is_blind=form.is_blind,
                     # whole percent in the form, a share from 0 to 0.5 in the row
-                    gold_share=whole(given.get("gold_percent", "0")) / 100,
-                    rubric=given.get("rubric", "").splitlines(),
+                    gold_share=form.gold_percent / 100,
+                    rubric=form.rubric.splitlines(),
                 )
                 if (chosen := selection_of(request)).fields:
                     messages.success(request, fill(request, made.pk, chosen))
             return redirect("review_queue", made.pk)
         except AppError as refused:
             problem = refused.message
-    return _queues_page(request, problem, 422 if problem else 200, given=given)
+    return _queues_page(request, problem, 422 if problem else 200, given=request.POST)
 
 
 def _queues_page(request: MemberRequest, problem: str, status: int, **given: Any) -> HttpResponse:
@@ -116,23 +127,31 @@ def _state_of(queue: str, left: int, total: int) -> str:
     return f"{left or 'None'} of {total} {reviews} {'is' if left == 1 else 'are'} open in {queue}."
 
 
+class DefinitionForm(FormFields):
+    """A label, or its next version."""
+
+    name: str = ""
+    title: str = ""
+    kind: str = ""
+    options: str = ""
+    back: str = ""
+
+
 @require_POST
 @member_required(may_set_reviews)
 def define_label(request: MemberRequest) -> HttpResponse:
     """Add a label or its next version; one option per line."""
-    given = request.POST
-    options: list[Any] = [line.strip() for line in given.get("options", "").splitlines() if line.strip()]
-    if given.get("kind") == SchemaKind.SCORE:  # the form has no bounds: those of the version before stay
-        before = schemas.of_project(request.project).filter(name=given.get("name", ""), kind=SchemaKind.SCORE).first()
+    form = read(request.POST, DefinitionForm)
+    options: list[Any] = [line.strip() for line in form.options.splitlines() if line.strip()]
+    if form.kind == SchemaKind.SCORE:  # the form has no bounds: those of the version before stay
+        before = schemas.of_project(request.project).filter(name=form.name, kind=SchemaKind.SCORE).first()
         options = before.options if before else []
     try:
-        made = schemas.define(
-            request.actor, given.get("name", ""), given.get("title", ""), given.get("kind", ""), options
-        )
+        made = schemas.define(request.actor, form.name, form.title, form.kind, options)
     except AppError as refused:
-        return _queues_page(request, refused.message, refused.status, label_given=given)
+        return _queues_page(request, refused.message, refused.status, label_given=form)
     messages.success(request, f"Label {made.title} is version {made.version}. New queues use it.")
-    return redirect("labels" if given.get("back") == "labels" else "reviews")
+    return redirect("labels" if form.back == "labels" else "reviews")
 
 
 @require_GET
@@ -182,7 +201,7 @@ def leave_queue(request: MemberRequest, pk: str) -> HttpResponse:
 @member_required(may_set_reviews, rows=ReviewQueue.objects.all)
 def fill_queue(request: MemberRequest, pk: str) -> HttpResponse:
     """Add the episodes of a saved view and of a filter, or a seeded sample of them; or close the queue."""
-    actor, view = request.actor, request.POST.get("view")
+    actor, view = request.actor, text_of(request.POST, "view")
     chosen = visible_or_404(EPISODE_VIEWS.of(actor), actor, view) if view else None
     try:
         with transaction.atomic():
@@ -196,22 +215,33 @@ def fill_queue(request: MemberRequest, pk: str) -> HttpResponse:
     return _queue_page(request, pk, problem, status)
 
 
+class FillForm(FormFields):
+    """Which episodes come into a queue: all that match, or a seeded sample of them; or that it is closed."""
+
+    close: Ticked = False
+    run: str = ""
+    scenario: str = ""
+    outcome: str = ""
+    state: str = ""
+    arm: str = ""
+    sample: Annotated[int | None, whole()] = None
+    seed: Annotated[int | None, whole()] = None
+
+
 def _fill(request: MemberRequest, pk: str, view: SavedView | None) -> None:
-    actor, given = request.actor, request.POST
-    if given.get("close") == "1":
+    actor, form = request.actor, read(request.POST, FillForm)
+    if form.close:
         assigning.close_queue(actor, pk)
         messages.success(request, "Queue closed.")
         return
     names = ("run", "scenario", "outcome", "state", "arm")
-    filters = {name: [given[name]] for name in names if given.get(name)}
-    episodes = matching(actor, filters)
+    episodes = matching(actor, {name: [value] for name in names if (value := getattr(form, name))})
     if view is not None:
         said = ListQuery.of(view.query).said
         # the view and the fields of the form narrow each other
         episodes = episodes.filter(pk__in=matching(actor, said).values("pk"))
-    # a form sends an empty field as empty text
-    sample, seed = whole(given.get("sample") or "0"), whole(given.get("seed") or "1")
-    added = assigning.fill(actor, pk, episodes, sample=sample, seed=seed)
+    seed = 1 if form.seed is None else form.seed
+    added = assigning.fill(actor, pk, episodes, sample=form.sample or 0, seed=seed)
     messages.success(request, f"Added {added} {'episode' if added == 1 else 'episodes'}.")
 
 
@@ -219,11 +249,10 @@ def _fill(request: MemberRequest, pk: str, view: SavedView | None) -> None:
 @member_required(may_set_reviews, rows=ReviewQueue.objects.all)
 def add_gold(request: MemberRequest, pk: str) -> HttpResponse:
     """Mix an episode with a known answer into the queue; its ID, or the address of its page."""
-    given = request.POST
     # an address ends in the ID
-    episode = given.get("episode", "").strip().rstrip("/").rpartition("/")[2]
+    episode = text_of(request.POST, "episode").strip().rstrip("/").rpartition("/")[2]
     try:
-        assigning.add_gold(request.actor, pk, episode, given.get("answer", ""))
+        assigning.add_gold(request.actor, pk, episode, text_of(request.POST, "answer"))
         messages.success(request, "Gold item added. Each reviewer gets it once.")
     except NotFound:
         messages.error(request, f"There is no episode {clean(episode)[:60] or 'without an ID'} in this project.")
@@ -248,9 +277,10 @@ def agreement_page(request: MemberRequest) -> HttpResponse:
     """Show the agreement of judges, by queue."""
     actor = request.actor
     queues = list(scoped(ReviewQueue.objects.all(), actor.project).order_by("-created_at")[:QUEUES])
+    queue_id = text_of(request.GET, "queue")
     # an unknown queue in the address shows the default one instead of an error
-    chosen = next((one for one in queues if one.pk == request.GET.get("queue")), _judged(queues))
-    only_sample = request.GET.get("sample") == "1"
+    chosen = next((one for one in queues if one.pk == queue_id), _judged(queues))
+    only_sample = text_of(request.GET, "sample") == "1"
     found = reports.lines(actor, chosen, only_sample=only_sample) if chosen else []
     context = {
         "queues": queues,

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from django.http import QueryDict
+from pydantic import Field
 
 from people.errors import Invalid
+from people.requests.forms import FormFields, whole
 from people.text.json_text import parse_json
 from reviews.models import SchemaKind
 from reviews.visible.places import Place
 
-
-def whole(text: str) -> int:
-    # `isdecimal` is true of digits of other scripts as well; seven digits fit every column
-    if not (text.isascii() and text.isdecimal() and len(text) < 8):
-        raise Invalid(f"Enter a whole number instead of {text[:20] or 'nothing'}.")
-    return int(text)
+Whole = Annotated[int | None, whole()]
 
 
-def place_in(given: QueryDict) -> tuple[Place, str | None]:
+class LabelForm(FormFields):
+    """A label or a comment. `as_text` repeats a text that was refused for a name in it, and is meant as it is."""
+
+    seq: Whole = None
+    path: str = ""
+    start: Whole = None
+    end: Whole = None
+    quote: str = ""
+    values: Annotated[list[str], Field(alias="value")] = []
+    version: Annotated[str, Field(alias="schema")] = ""
+    as_text: str | None = None
+
+
+def place_in(form: LabelForm) -> tuple[Place, str | None]:
     """Return the place that a form names, and the characters that its reader saw there. They are sent as JSON, because
     a browser changes the line ends of form values."""
-    seq, start, end = (whole(text) if (text := given.get(name, "")) else None for name in ("seq", "start", "end"))
-    said = given.get("quote", "")
     # `encode` alone raises at a lone surrogate
-    quote = parse_json(said.encode("utf-8", "surrogatepass")) if said else None
-    return Place(seq, given.get("path", ""), start, end), quote if isinstance(quote, str) else None
+    quote = parse_json(form.quote.encode("utf-8", "surrogatepass")) if form.quote else None
+    return Place(form.seq, form.path, form.start, form.end), quote if isinstance(quote, str) else None
 
 
-def value_of(given: QueryDict, kind: str) -> Any:
+def value_of(values: list[str], kind: str) -> Any:
     """Return the value of a label's form, in the type of its kind."""
-    text = given.get("value", "")
+    text = values[-1] if values else ""
     if kind == SchemaKind.MULTI:
-        return given.getlist("value")
+        return values
     if kind != SchemaKind.SCORE:
         return text
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ from ninja import P, QueryEx, Router, Schema, Status
 from pydantic import Field, StrictInt
 
 from awmclient.nouns.fields import WHOLE, Object, Shape
-from people.http import REFUSALS, actor_of, refuse_unknown
+from people.http import REFUSALS, actor_of, answer_of, refuse_unknown
 from runs.play import certifying, forking, prompting
 from runs.show import forks
 
@@ -135,7 +134,7 @@ def fork_cost(request: HttpRequest, episode_id: str, step: QueryEx[int, P(ge=1, 
     """Read what each branch from a step will take, by what the episode took from there on. Not for agent tokens."""
     refuse_unknown(request, "step")
     found = forking.estimated(actor_of(request), episode_id, step)
-    return ForkCost(step=step, **asdict(found))
+    return answer_of(ForkCost, found, step=step)
 
 
 @router.post("/episodes/{episode_id}/fork", response={202: ForkView, **REFUSALS})
@@ -156,7 +155,7 @@ def branch_prompt(
     """Read a prompt to continue an ended episode from a step in a loop of your own, where no world can be restored. It
     is no fork, and nothing is made. Not for agent tokens."""
     refuse_unknown(request, "step")
-    return BranchPromptView(**asdict(prompting.prompt_at(actor_of(request), episode_id, step)))
+    return answer_of(BranchPromptView, prompting.prompt_at(actor_of(request), episode_id, step))
 
 
 @router.get("/episodes/{episode_id}/tree", response={200: TreeView, **REFUSALS})

@@ -9,7 +9,7 @@ from ninja import P, QueryEx, Router, Schema, Status
 from pydantic import Field
 
 from awmclient.nouns.fields import MAX_INT, Count, Line, Shape
-from people.http import REFUSALS, actor_of
+from people.http import REFUSALS, actor_of, answer_of
 from runs.launch import briefings
 
 router = Router(tags=["runs"])
@@ -62,8 +62,5 @@ def write_briefing(request: HttpRequest, payload: BriefingBody) -> Status[Briefi
 
 def _seen(one: briefings.ReadableBriefing) -> BriefingView:
     row = one.briefing
-    same = ("scenario", "task_idx", "reason", "source", "author", "privilege", "sources", "arm", "at")
-    about = {name: getattr(row, name) for name in same}
-    return BriefingView(
-        id=row.pk, text="" if one.withheld else row.text, withheld=one.withheld, run=row.run_id, **about
-    )
+    text = "" if one.withheld else row.text
+    return answer_of(BriefingView, row, text=text, withheld=one.withheld, run=row.run_id)

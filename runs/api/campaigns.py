@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +13,7 @@ from awmclient.nouns.fields import Object
 from episodes.api import CURSOR, LIMIT
 from episodes.find.selection import newest
 from people.access import Actor
-from people.http import REFUSALS, actor_of, refuse_unknown
+from people.http import REFUSALS, actor_of, answer_of, refuse_unknown
 from runs.models import Campaign, CampaignPoint
 from runs.play import campaigning
 from runs.show import campaigns
@@ -123,28 +122,25 @@ class CampaignPlaces(Schema):
     next: str | None
 
 
-def _line(one: Campaign) -> dict[str, Any]:
-    same = {name: getattr(one, name) for name in ("name", "view", "points", "tries", "created_at")}
-    url = settings.AWMWEB_PUBLIC_URL + one.get_absolute_url()
-    return {"id": one.pk, "url": url, "at": one.place, "budget": one.tokens, "by": one.author, **same}
+def _renamed(campaign: Campaign) -> dict[str, Any]:
+    """Return the fields of a campaign that have other names than its columns."""
+    url = settings.AWMWEB_PUBLIC_URL + campaign.get_absolute_url()
+    return {"url": url, "at": campaign.place, "budget": campaign.tokens, "by": campaign.author}
 
 
-def _campaign(actor: Actor, one: Campaign) -> CampaignDetail:
-    found = campaigns.seen(actor, one)
-    shown = found.finding
-    at = {name: value for name, value in asdict(found.progress).items() if name != "left_out"}
-    return CampaignDetail(
-        **_line(one),
-        **at,
-        state=found.state,
-        query="" if found.is_withheld else one.query,
-        change=one.change,
-        matched=one.matched,
-        left_out={} if found.is_withheld else found.progress.left_out,
-        withheld=found.is_withheld,
-        sentence=found.sentence,
+def _campaign(actor: Actor, campaign: Campaign) -> CampaignDetail:
+    seen = campaigns.seen(actor, campaign)
+    shown, withheld = seen.finding, {"query": "", "left_out": {}} if seen.is_withheld else {}
+    return answer_of(
+        CampaignDetail,
+        campaign,
+        seen.progress,
+        seen,
+        withheld=seen.is_withheld,
         kinds=shown.sentences[1:] if shown is not None else [],
-        cells=[CampaignCellView(**asdict(cell)) for cell in shown.cells] if shown is not None else [],
+        cells=shown.cells if shown is not None else [],
+        **_renamed(campaign),
+        **withheld,
     )
 
 
@@ -159,8 +155,7 @@ def start_campaign(request: HttpRequest, payload: campaigning.CampaignStart) -> 
 def campaign_cost(request: HttpRequest, payload: campaigning.CampaignStart) -> CampaignCost:
     """Read what a campaign will take, and launch nothing. Not for agent tokens."""
     plan = campaigning.planned(actor_of(request), payload)
-    same = ("matched", "chosen", "roots", "branches", "least", "left_out", "words")
-    return CampaignCost(forks=len(plan.forks), **plan.costs, **{name: getattr(plan, name) for name in same})
+    return answer_of(CampaignCost, plan, **{**plan.costs, "forks": len(plan.forks)})
 
 
 @router.get("/campaigns", response={200: CampaignList, **REFUSALS})
@@ -170,7 +165,7 @@ def list_campaigns(
     """List the campaigns of the project, newest first, without what they show. Not for agent tokens."""
     refuse_unknown(request, "cursor", "limit")
     found, after = newest(campaigns.of(actor_of(request)), cursor, limit)
-    return CampaignList(items=[CampaignLine(**_line(one)) for one in found], next=after)
+    return CampaignList(items=[answer_of(CampaignLine, one, **_renamed(one)) for one in found], next=after)
 
 
 @router.get("/campaigns/{campaign_id}", response={200: CampaignDetail, **REFUSALS})

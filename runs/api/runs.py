@@ -16,7 +16,7 @@ from episodes.find import lists
 from episodes.models import Run
 from episodes.record import recording
 from people.access import Actor, may_launch, may_read, may_see_asking, visible_or_404
-from people.http import REFUSALS, actor_of, refuse_unknown
+from people.http import REFUSALS, actor_of, answer_of, refuse_unknown
 from runs.api.verifiers import ErratumView, erratum_view
 from runs.errors import BadPlan
 from runs.launch import estimating, planning, preflight, selecting
@@ -246,31 +246,22 @@ def read_run(request: HttpRequest, run_id: str) -> RunDetail:
         server=plan.server or None if plan else None,
         costs=[_cost(one) for one in spending.costs_of(run)],
         errata=[erratum_view(one) for one in errata.of_run(actor, run.pk)],
-        causes=[
-            CauseView(
-                state=one.state, fault=one.fault or None, words=one.words, episodes=one.episodes, episode=one.newest
-            )
-            for one in why.shown
-        ],
+        causes=[answer_of(CauseView, cause, fault=cause.fault or None, episode=cause.newest) for cause in why.shown],
         more_causes=why.more,
     )
 
 
 def _cost(one: Cost) -> CostView:
-    return CostView(
-        arm=one.arm,
-        episodes=one.episodes,
+    return answer_of(
+        CostView,
+        one,
         prompt_tokens=one.agent.prompt,
         prompt_cached=one.agent.cached,
         completion_tokens=one.agent.completion,
         reasoning_tokens=one.agent.reasoning,
         expert_tokens=one.expert.all,
         briefing_tokens=one.briefing.all,
-        usd=one.usd,
         usd_known=one.priced,
-        unknown=list(one.unknown),
-        wall_s=one.wall_s,
-        human_s=one.human_s,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 
 from django.http import HttpRequest
@@ -11,7 +10,7 @@ from ninja import Router, Schema, Status
 from awmclient.nouns.fields import Count, Line, Shape
 from episodes.models import Rejudging
 from episodes.stored import repairs
-from people.http import REFUSALS, actor_of, refuse_unknown
+from people.http import REFUSALS, actor_of, answer_of, refuse_unknown
 from runs.play import reverifying
 from runs.show import errata
 
@@ -84,10 +83,9 @@ def get_reverify(request: HttpRequest, rejudging_id: str) -> RejudgingView:
 
 def _pass(one: Rejudging) -> RejudgingView:
     found = repairs.counts_of([one])[one.pk]
-    return RejudgingView(
-        id=one.pk,
-        scenario=one.scenario,
-        task_idx=one.task_idx,
+    return answer_of(
+        RejudgingView,
+        one,
         version=one.version.number if one.version else 1,
         verifier_sha256=one.version.sha256 if one.version else None,
         state="running" if one.ended_at is None else "refused" if one.problem else "ended",
@@ -99,10 +97,4 @@ def _pass(one: Rejudging) -> RejudgingView:
 
 
 def erratum_view(one: errata.ReadableErratum) -> ErratumView:
-    same = {name: getattr(one, name) for name in ("at", "task", "verifier", "author", "why")}
-    return ErratumView(
-        **same,
-        run=one.run.pk if one.run else None,
-        export=one.export or None,
-        changes=[NumberView(**asdict(each)) for each in one.changes],
-    )
+    return answer_of(ErratumView, one, run=one.run.pk if one.run else None, export=one.export or None)

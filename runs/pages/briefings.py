@@ -5,17 +5,19 @@ Owns forms and HTTP status. Leaves writes to `briefings.py`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
+from pydantic import Field
 
 from awmclient.schema import BRIEFING_MAX
 from episodes.stored.packs import blockers_of, packs
 from people.access import MemberRequest, holds, may_launch, may_read, may_set_reviews, member_required
 from people.errors import AppError
+from people.requests.forms import FormFields, read
 from runs.launch import briefings, launching
 
 
@@ -39,17 +41,24 @@ def briefings_page(request: MemberRequest) -> HttpResponse:
     return render(request, "runs/briefings.html", context)
 
 
+class BriefingForm(FormFields):
+    """The next briefing of a task, and the earlier answers that it was made from."""
+
+    text: str = ""
+    saw: str = ""
+    sources: Annotated[list[str], Field(alias="source")] = []
+
+
 @require_http_methods(["GET", "POST"])
 @member_required(may_read)
 def briefing_page(request: MemberRequest, scenario: str, task_idx: int) -> HttpResponse:
     """Show the briefings of a task; a POST writes one, or shows the form again with the errors."""
     task = launching.task_text(scenario, task_idx)
-    problem, status = "", 200
+    problem, status, form = "", 200, read(request.POST, BriefingForm)
     if request.method == "POST":
-        form = request.POST
         try:
-            said = {"saw_outcomes": form.get("saw") == "yes"}
-            briefings.write(request.actor, scenario, task_idx, form.get("text", ""), form.getlist("source"), **said)
+            said = {"saw_outcomes": form.saw == "yes"}
+            briefings.write(request.actor, scenario, task_idx, form.text, form.sources, **said)
         except AppError as refused:
             problem, status = refused.message, refused.status
         else:
@@ -57,15 +66,15 @@ def briefing_page(request: MemberRequest, scenario: str, task_idx: int) -> HttpR
             return redirect("briefing", scenario, task_idx)
     seen = briefings.of_task(request.actor, scenario, task_idx)
     mine = next((one for one in seen if one.briefing.run_id is None), None)
-    chosen = request.POST.getlist("source") if request.method == "POST" else mine.briefing.sources if mine else []
+    chosen = form.sources if request.method == "POST" else mine.briefing.sources if mine else []
     context: dict[str, Any] = {
         "scenario": scenario,
         "task_idx": task_idx,
         "task": task,
         "seen": seen,
         "current": mine,
-        "typed": request.POST.get("text") if request.method == "POST" else mine.text if mine else "",
-        "saw": request.POST.get("saw") == "yes" or bool(mine and mine.briefing.sees_verifier),
+        "typed": form.text if request.method == "POST" else mine.text if mine else "",
+        "saw": form.saw == "yes" or bool(mine and mine.briefing.sees_verifier),
         "earlier": [(one, one.pk in chosen) for one in briefings.earlier(request.actor, scenario, task_idx)],
         "most": BRIEFING_MAX,
         # for those who can read the task's verifier in its court case

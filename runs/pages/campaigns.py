@@ -5,7 +5,6 @@ Owns the form and HTTP status. Leaves launching to `runs.play.campaigning`, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -18,6 +17,7 @@ from episodes.record.saved_views import EPISODE_VIEWS
 from people.access import MemberRequest, holds, may_launch, may_see_asking, member_required
 from people.errors import AppError, Invalid
 from people.requests.form_ids import form_id
+from people.requests.forms import FormFields, number_in, read, text_of
 from runs.launch import launching
 from runs.models import Campaign
 from runs.play import campaigning, forking
@@ -31,19 +31,19 @@ LISTED, ROOTS = 10, 200
 @member_required(may_see_asking)
 def campaigns_page(request: MemberRequest) -> HttpResponse:
     """Show the campaigns; a POST estimates or launches one, or shows the form again with the errors."""
-    problem, status, plan = "", 200, None
+    problem, status, plan, form = "", 200, None, read(request.POST, CampaignForm)
     if request.method == "POST":
         may_launch(request.actor)
         try:
-            start = campaigning.start_of(_said(request.POST))
-            if request.POST.get("do") == "launch":
+            start = campaigning.start_of(_start_in(form))
+            if form.do == "launch":
                 made = campaigning.launch(request.actor, start, form_id(request.POST))
                 messages.success(request, "Campaign launched.")
                 return redirect("campaign", made.pk)
             plan = campaigning.planned(request.actor, start)
         except AppError as refused:
             problem, status = refused.message, refused.status
-    page, older = newest(campaigns.of(request.actor), request.GET.get("cursor", ""), LISTED)
+    page, older = newest(campaigns.of(request.actor), text_of(request.GET, "cursor"), LISTED)
     rows = [(one, campaigns.seen(request.actor, one)) for one in page]
     active = sum(found.state in ("forking", "running") for _, found in rows)
     context = {
@@ -58,8 +58,8 @@ def campaigns_page(request: MemberRequest) -> HttpResponse:
         "policies": launching.model_names(),
         "places": Campaign.Place.choices,
         "kinds": Campaign.Kind.choices,
-        "points": request.POST.get("points") or ", ".join(map(str, timing.SHARES)),
-        "query": request.POST.get("query") or request.GET.get("query", ""),
+        "points": form.points or ", ".join(map(str, timing.SHARES)),
+        "query": form.query or text_of(request.GET, "query"),
         "may_launch": holds(request.actor, may_launch),
         "most": campaigning.ROOTS,
         "roots_max": campaigning.ROOTS_MAX,
@@ -74,25 +74,42 @@ def _headline(some: int, active: int) -> str:
     return f"{active or 'No'} {'campaign is' if active < 2 else 'campaigns are'} active."
 
 
-def _said(given: Mapping[str, str]) -> dict[str, Any]:
-    kind = given.get("kind", "words")
-    text = given.get(kind, "").strip()
-    change = {kind: {"question": text} if kind == "ask" else text}
-    points = [_whole(part, "points") for part in given.get("points", "").replace(",", " ").split()]
+class CampaignForm(FormFields):
+    """A campaign: where it forks, with which change, and how often. Numbers that are empty are the usual ones."""
+
+    do: str = ""
+    name: str = ""
+    view: str = ""
+    query: str = ""
+    at: str = ""
+    kind: str = "words"
+    words: str = ""
+    ask: str = ""
+    policy: str = ""
+    points: str = ""
+    tries: str = ""
+    budget: str = ""
+    most: str = ""
+
+
+def _start_in(form: CampaignForm) -> dict[str, Any]:
+    text = getattr(form, form.kind).strip() if form.kind in Campaign.Kind.values else ""
+    change = {form.kind: {"question": text} if form.kind == "ask" else text}
+    points = [_whole(part, "points") for part in form.points.replace(",", " ").split()]
     numbers = {"tries": "4", "budget": "0", "most": f"{campaigning.ROOTS}"}
-    same = {name: given[name] for name in ("name", "view", "query", "at") if given.get(name)}
+    texts = form.model_dump()
     return {
-        **same,
-        **{name: _whole(given.get(name, "").strip() or standard, name) for name, standard in numbers.items()},
+        **{name: texts[name] for name in ("name", "view", "query", "at") if texts[name]},
+        **{name: _whole(texts[name].strip() or standard, name) for name, standard in numbers.items()},
         **({"points": points} if points else {}),
         "change": change,
     }
 
 
 def _whole(text: str, name: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= 13):
+    if (number := number_in(text, 10**13)) is None:
         raise Invalid(f"{name}: use whole numbers.")
-    return int(text)
+    return number
 
 
 @require_GET

@@ -6,9 +6,9 @@ Owns the form and HTTP status. Leaves making a fork to `runs.play.forking`, and 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
 from django.contrib import messages
 from django.http import HttpResponse
@@ -17,7 +17,6 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from awmclient.nouns.kinds import is_ask
 from episodes.models import Episode, Fork
-from episodes.show import windows
 from episodes.show.alignment import AlignedPair, acts_of, align
 from episodes.stored import trees
 from episodes.visible import trajectory
@@ -25,6 +24,7 @@ from episodes.visible.lens import lens_of
 from people.access import Actor, MemberRequest, holds, may_launch, may_read, member_required, visible_or_404
 from people.errors import AppError, Invalid
 from people.requests.form_ids import form_id
+from people.requests.forms import FormFields, is_named, number_in, number_of, read, text_of, whole
 from people.requests.parts import part_of
 from people.text.in_words import duration
 from people.text.json_text import parse_typed
@@ -51,21 +51,46 @@ ALIGNED = 200
 """The most steps of a branch that are aligned."""
 
 
+class ForkForm(FormFields):
+    """A fork: the step, and what is different from it on. `arguments` are JSON."""
+
+    seq: str = ""
+    kind: str = ""
+    correction: str = ""
+    name: str = ""
+    arguments: str = ""
+    advice: str = ""
+    words: str = ""
+    ask: str = ""
+    policy: str = ""
+    tries: str = ""
+    tokens: str = ""
+
+
+class ForkSize(FormFields):
+    """How many branches a fork has in each arm, and their tokens together."""
+
+    tries: Annotated[int | None, whole("tries: use a whole number.", 10**13)] = None
+    tokens: Annotated[int | None, whole("tokens: use a whole number.", 10**13)] = None
+
+
 @require_http_methods(["GET", "POST"])
 @member_required(may_launch, rows=Episode.every.all)
 def fork_form(request: MemberRequest, pk: str) -> HttpResponse:
     """Show the form for `?step=K`; a POST makes the fork and opens it, or shows the form again with the errors. With
     `prompt=1` return the prompt to continue from the step, as a file."""
-    if request.method == "GET" and "prompt" in request.GET:
-        return _prompt(request.actor, pk, windows.number(request.GET.get("step")) or 1)
-    given: Mapping[str, str] = request.POST if request.method == "POST" else {}
-    seq = windows.number(given.get("seq") or request.GET.get("step")) or 1
-    problem, status = "", 200
+    if request.method == "GET" and is_named(request.GET, "prompt"):
+        return _prompt(request.actor, pk, number_of(request.GET, "step") or 1)
+    form, problem, status = read(request.POST, ForkForm), "", 200
+    seq = number_in(form.seq or text_of(request.GET, "step")) or 1
     if request.method == "POST":
         try:
-            correction = given.get("correction", "")
-            size = {"tries": _whole(given, "tries", _tries(correction, "")), "tokens": _whole(given, "tokens", 0)}
-            made = forking.fork_with(request.actor, pk, seq, _change(given), correction, **size, pk=form_id(given))
+            size = read(request.POST, ForkSize)
+            tries = _tries(form.correction, "") if size.tries is None else size.tries
+            change, made_as = _change(form), form_id(request.POST)
+            made = forking.fork_with(
+                request.actor, pk, seq, change, form.correction, tries=tries, tokens=size.tokens or 0, pk=made_as
+            )
         except AppError as refused:
             problem, status = refused.message, refused.status
         else:
@@ -73,12 +98,11 @@ def fork_form(request: MemberRequest, pk: str) -> HttpResponse:
                 request, f"{len(made.branches)} branches queued. The world was restored: {made.fork.grade}."
             )
             return redirect("fork", made.fork.pk)
-    asked_for = given.get("correction") or request.GET.get("correction", "")
     context = {
         "problem": problem,
-        "typed": given,
-        "form_id": form_id(given),
-        **_form(request.actor, pk, seq, given, asked_for),
+        "typed": form,
+        "form_id": form_id(request.POST),
+        **_form(request.actor, pk, seq, form, form.correction or text_of(request.GET, "correction")),
     }
     # such as a world that was not restored
     if status == NotForkable.status:
@@ -97,33 +121,24 @@ def _tries(correction: str, kind: str) -> int:
     return 1 if kind == "script" else PROOF_TRIES if correction else 4
 
 
-def _change(given: Mapping[str, str]) -> dict[str, Any]:
-    kind = given.get("kind", "")
+def _change(form: ForkForm) -> dict[str, Any]:
+    kind = form.kind
     # the action is the correction's own
-    if given.get("correction"):
+    if form.correction:
         return {}
     if kind not in CHANGES:
         raise Invalid(f"kind: use one of {', '.join(CHANGES)}.")
     if kind == "nothing":
         return {}
     if kind == "ask":
-        return {"ask": {"question": given.get("ask", "")}}
+        return {"ask": {"question": form.ask}}
     if kind != "call":
-        return {kind: given.get(kind, "")}
-    arguments = parse_typed(given.get("arguments") or "{}", "The arguments")
-    return {"call": {"name": given.get("name", ""), "arguments": arguments}}
+        return {kind: getattr(form, kind)}
+    arguments = parse_typed(form.arguments or "{}", "The arguments")
+    return {"call": {"name": form.name, "arguments": arguments}}
 
 
-def _whole(given: Mapping[str, str], name: str, standard: int) -> int:
-    text = given.get(name, "").strip()
-    if not text:
-        return standard
-    if not (text.isascii() and text.isdecimal() and len(text) <= 13):
-        raise Invalid(f"{name}: use a whole number.")
-    return int(text)
-
-
-def _form(actor: Actor, pk: str, seq: int, given: Mapping[str, str], correction: str = "") -> dict[str, Any]:
+def _form(actor: Actor, pk: str, seq: int, form: ForkForm, correction: str = "") -> dict[str, Any]:
     """Return what the form shows of a step: its recorded choice, or why it cannot be forked there."""
     parent = visible_or_404(Episode.every.select_related("project"), actor, pk)
     context: dict[str, Any] = {"episode": parent, "seq": seq, "last": parent.last_seq, "tries_max": forking.TRIES_MAX}
@@ -142,24 +157,25 @@ def _form(actor: Actor, pk: str, seq: int, given: Mapping[str, str], correction:
     named = [tool for tool in parent.tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
     likely = forking.estimate(steps, point)
     tries = _tries(correction, parent.policy_kind)
-    branches = 2 * (windows.number(given.get("tries")) or tries)
+    branches = 2 * (number_in(form.tries) or tries)
     each = {"branches": 1, "turns": likely.turns, "tokens": likely.tokens, "questions": likely.asks}
     # with this one, all forks of the tree share the error
+    recorded = clean((step.get("advice") or {}).get("text", ""))
     asked = trees.forks_asked([parent.pk])[parent.pk] + 1
     least = [(size, other) for size in SIZES if (other := forked.least_shown(size, asked)) is not None]
     return context | {
         "seq": step["seq"],
         "step": step,
         "kinds": [(name, *CHANGES[name]) for name in kinds],
-        "kind": given.get("kind") or ("advice" if is_ask(step) else kinds[0]),
+        "kind": form.kind or ("advice" if is_ask(step) else kinds[0]),
         "tools": [tool["name"] for tool in named],
-        "name": given.get("name") or call["name"],
-        "arguments": given.get("arguments") or json.dumps(call["arguments"], indent=2),
+        "name": form.name or call["name"],
+        "arguments": form.arguments or json.dumps(call["arguments"], indent=2),
         "recorded": {
             **call,
             "tools": [{"name": one["name"], "input_schema": one.get("input_schema")} for one in named],
         },
-        "advice": given.get("advice", clean((step.get("advice") or {}).get("text", ""))),
+        "advice": form.advice if "advice" in form.model_fields_set else recorded,
         "estimate": likely,
         "tries": tries,
         "took": duration(likely.seconds),
@@ -195,7 +211,7 @@ def proof(request: MemberRequest, pk: str) -> HttpResponse:
     """Return what the newest fork with the correction `?correction=ID` shows, or the offer to make one."""
     actor = request.actor
     episode = visible_or_404(Episode.every.select_related("project"), actor, pk)
-    found = forks.proof_of(actor, episode, request.GET.get("correction", ""))
+    found = forks.proof_of(actor, episode, text_of(request.GET, "correction"))
     may_prove = not found.fork and found.correction.kind in forking.PROVABLE and holds(actor, may_launch)
     return render(request, "runs/_proof.html", {"proof": found, "episode": episode, "may_prove": may_prove})
 

@@ -23,6 +23,7 @@ from episodes.visible.lens import MODEL
 from experts.rules import decision_fields
 from people.access import MemberRequest, may_advise, member_required, visible_or_404
 from people.errors import AppError, Invalid, NotFound
+from people.requests.forms import all_of, number_of, text_of
 from people.text.plain_text import clean
 from runs.play import person
 
@@ -48,15 +49,15 @@ def play_page(request: MemberRequest, pk: str) -> HttpResponse:
     if not person.is_of_person(episode):
         raise NotFound
     tools = person.tools_of(episode)
-    wanted = request.POST.get("tool") or request.GET.get("tool")
-    tool = next((one for one in tools if one["name"] == wanted), tools[0] if tools else None)
+    name = text_of(request.POST, "tool") or text_of(request.GET, "tool")
+    tool = next((one for one in tools if one["name"] == name), tools[0] if tools else None)
     problem, draft, status = "", None, 200
     if request.method == "POST":
         try:
             person.say(request.actor, pk, _number(request), _said(request, tool))
         except AppError as refused:
             problem, status = refused.message, refused.status
-            draft = decision_fields.draft_of(_form(tool), request.POST.getlist) if tool else None
+            draft = decision_fields.draft_of(_form(tool), all_of(request.POST)) if tool else None
         else:
             chosen = urlencode({"tool": tool["name"] if tool else ""})
             return redirect(f"{reverse('play_episode', args=[pk])}?{chosen}#now")
@@ -72,7 +73,7 @@ def play_page(request: MemberRequest, pk: str) -> HttpResponse:
         "number": person.turns_of(episode) + 1,
         "is_turn": episode.is_live and person.waits_for_turn(episode),
         "is_asking": person.is_asking(episode),
-        "answer": request.POST.get("answer", ""),
+        "answer": text_of(request.POST, "answer"),
         "problem": problem,
         **_others(request, episode),
     }
@@ -92,21 +93,20 @@ def _form(tool: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _number(request: MemberRequest) -> int:
-    number = request.POST.get("number", "")
-    if not (number.isascii() and number.isdecimal() and len(number) < 6):
+    if (number := number_of(request.POST, "number")) is None:
         raise Invalid("number: the number of a turn.")
-    return int(number)
+    return number
 
 
 def _said(request: MemberRequest, tool: dict[str, Any] | None) -> dict[str, Any]:
-    act = request.POST.get("act")
+    act = text_of(request.POST, "act")
     if act == "give_up":
         return {"gave_up": True}
     if act == "answer":
-        return {"answer": request.POST.get("answer", "")}
-    if act != "call" or tool is None or tool["name"] != request.POST.get("tool"):
+        return {"answer": text_of(request.POST, "answer")}
+    if act != "call" or tool is None or tool["name"] != text_of(request.POST, "tool"):
         raise Invalid("act: call, answer or give_up, and a call names a tool of the episode.")
-    value = decision_fields.decision_of(_form(tool), request.POST.getlist)["value"]
+    value = decision_fields.decision_of(_form(tool), all_of(request.POST))["value"]
     return {"call": {"name": tool["name"], "arguments": value}}
 
 

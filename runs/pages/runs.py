@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import Annotated, Any, NamedTuple
 
 from django.conf import settings
 from django.contrib import messages
 from django.db.models import Q
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from pydantic import Field
 
 from awmclient.asking.rules import RULES
 from episodes.find.selection import newest
@@ -34,6 +35,7 @@ from people.access import (
     visible_or_404,
 )
 from people.errors import AppError, NotFound
+from people.requests.forms import FormFields, Stripped, is_named, number_of, read, text_of
 from people.requests.parts import part_of
 from people.text.in_words import count
 from runs.errors import BadPlan
@@ -88,11 +90,11 @@ COMMANDS = {
 def runs_page(request: MemberRequest) -> HttpResponse:
     """Show the runs; a POST launches one and opens it, or shows the form again with the errors."""
     if request.method != "POST":
-        return _list(request, request.GET if "launch" in request.GET else {})
+        return _list(request, request.GET if is_named(request.GET, "launch") else QueryDict())
     may_launch(request.actor)
     try:
         document = document_of(request.POST)
-        is_trial = request.POST.get("start") == "preflight"
+        is_trial = text_of(request.POST, "start") == "preflight"
         if is_trial:
             document = preflight.trial(document, selecting.tasks_of(request.actor, document))
         plan, _ = planning.launch(request.actor, document)
@@ -103,16 +105,16 @@ def runs_page(request: MemberRequest) -> HttpResponse:
     return redirect("run", plan.pk)
 
 
-def _list(request: MemberRequest, typed: Mapping[str, Any], problem: str = "", status: int = 200) -> HttpResponse:
+def _list(request: MemberRequest, typed: QueryDict, problem: str = "", status: int = 200) -> HttpResponse:
     everything = scoped(Run.objects.all(), request.project)
-    state = request.GET.get("state", "").replace("\x00", "")
+    state = text_of(request.GET, "state").replace("\x00", "")
     wanted = Q(plan__state=state) | overview.at_work() if state == PlanState.RUNNING else Q(plan__state=state)
     shown = everything.filter(wanted) if state else everything
-    found, older = newest(shown, request.GET.get("cursor", ""), PAGE)
+    found, older = newest(shown, text_of(request.GET, "cursor"), PAGE)
     cards = overview.cards(request.actor, found)
-    document = typed if isinstance(typed, QueryDict) else QueryDict()
+    form = read(typed, RunForm)
     # a form that comes back with an error keeps the arms that were chosen, even none
-    chosen_arms = document.getlist("arm") if request.method == "POST" or "arm" in document else ["baseline", "expert"]
+    chosen_arms = form.arms if request.method == "POST" or form.arms else ["baseline", "expert"]
     context = {
         "headline": _headline(overview.active(everything).count(), everything.exists()),
         "active": [card for card in cards if card.is_active],
@@ -127,28 +129,28 @@ def _list(request: MemberRequest, typed: Mapping[str, Any], problem: str = "", s
         "splits": list(scoped(Split.objects.all(), request.project).values_list("name", flat=True).distinct()[:100]),
         "arms": [_arm_of_form(name, chosen_arms, typed) for name in ARMS],
         "answerers": ANSWERERS,
-        "own_settings": any(typed.get(f"{of}_{name}") for name in ARMS for of in ("policy", "people")),
+        "own_settings": any(text_of(typed, f"{of}_{name}") for name in ARMS for of in ("policy", "people")),
         "policies": _policies(),
         "environments": list(settings.ENVIRONMENTS),
         "recipes": list(recipes()),
         "asking_rules": {rule.example: rule.words for rule in RULES},
-        "yaml": document.get("yaml") or recipes().get(document.get("recipe", ""), ""),
-        "typed": document,
-        "chosen": document.getlist("scenario"),
+        "yaml": form.yaml or recipes().get(form.recipe, ""),
+        "typed": typed,
+        "chosen": form.scenarios,
         "problem": problem,
         "open": bool(typed or problem),
     }
     return render(request, "runs/list.html", context, status=status)
 
 
-def _arm_of_form(name: str, chosen: Collection[str], typed: Mapping[str, Any]) -> dict[str, Any]:
+def _arm_of_form(name: str, chosen: Collection[str], typed: QueryDict) -> dict[str, Any]:
     said = {
         "name": name,
         "words": ARMS[name].words,
         "on": name in chosen,
         "asks": ARMS[name].settings.get("expert", "off") != "off",
     }
-    return {**said, "policy": typed.get(f"policy_{name}", ""), "people": typed.get(f"people_{name}", "")}
+    return {**said, "policy": text_of(typed, f"policy_{name}"), "people": text_of(typed, f"people_{name}")}
 
 
 def _headline(active: int, some: bool) -> str:
@@ -162,28 +164,45 @@ def _policies() -> list[str]:
     return [*launching.model_names(), *sorted(f"script:{name}" for name in scripts)]
 
 
-def document_of(form: QueryDict) -> PlanDocument:
+class RunForm(FormFields):
+    """A run to launch: its plan as YAML, or as fields. Settings of single arms are beside these, by the arm's name."""
+
+    yaml: Stripped = ""
+    recipe: str = ""
+    name: Stripped = ""
+    tasks: str = ""
+    scenarios: Annotated[list[str], Field(alias="scenario")] = []
+    split: str = ""
+    arms: Annotated[list[str], Field(alias="arm")] = []
+    policy: str = "script:demo"
+    environment: str = ""
+    seeds: str = ""
+    parallel: str = ""
+    start: str = ""
+
+
+def document_of(sent: QueryDict) -> PlanDocument:
     """Return the plan of the form: its YAML if there is any, else its fields. Raises `BadPlan`."""
-    if text := form.get("yaml", "").strip():
-        return plan_from_yaml(text)
-    if not form.getlist("arm"):
+    form = read(sent, RunForm)
+    if form.yaml:
+        return plan_from_yaml(form.yaml)
+    if not form.arms:
         raise BadPlan("Select at least one arm.")
-    listed = form.get("tasks", "").split()
-    split = {"split": form["split"], "side": "val"} if form.get("split") else {}
+    split = {"split": form.split, "side": "val"} if form.split else {}
     return plan_of(
         {
-            "name": form.get("name", "").strip(),
-            "tasks": listed or {"scenarios": form.getlist("scenario") or ["*"], **split},
+            "name": form.name,
+            "tasks": form.tasks.split() or {"scenarios": form.scenarios or ["*"], **split},
             "arms": [
-                {"name": name, **preset.settings, **_own_settings(form, name)}
+                {"name": name, **preset.settings, **_own_settings(sent, name)}
                 for name, preset in ARMS.items()
-                if name in form.getlist("arm")
+                if name in form.arms
             ],
-            "policy": form.get("policy", "script:demo"),
-            "environment": form.get("environment") or servers.BUILTIN,
-            "seeds": _number(form.get("seeds") or "1"),
-            "parallel": _number(form.get("parallel") or "8"),
-            "start": form.get("start") != "later",
+            "policy": form.policy,
+            "environment": form.environment or servers.BUILTIN,
+            "seeds": _number(form.seeds or "1"),
+            "parallel": _number(form.parallel or "8"),
+            "start": form.start != "later",
         }
     )
 
@@ -193,14 +212,14 @@ def _number(text: str) -> float | str:
     return float(text) if NUMBER.fullmatch(text.strip()) else text
 
 
-def _own_settings(form: QueryDict, arm: str) -> dict[str, Any]:
+def _own_settings(sent: QueryDict, arm: str) -> dict[str, Any]:
     """Return the form's settings of one arm only: its policy, and who answers its asks. Raises `BadPlan`."""
-    found: dict[str, Any] = {name: value for name in ("policy", "people") if (value := form.get(f"{name}_{arm}"))}
-    if "people" in found:
-        found["people"] = _number(found["people"])
-    if arm == OTHER and "policy" not in found:
+    own: dict[str, Any] = {name: text for name in ("policy", "people") if (text := text_of(sent, f"{name}_{arm}"))}
+    if "people" in own:
+        own["people"] = _number(own["people"])
+    if arm == OTHER and "policy" not in own:
         raise BadPlan(f"Select a policy for the arm {OTHER}.")
-    return found
+    return own
 
 
 @require_GET
@@ -297,7 +316,8 @@ def command(request: MemberRequest, pk: str, name: str) -> HttpResponse:
             count = planning.retry(request.actor, pk)
             messages.success(request, "1 episode queued again." if count == 1 else f"{count:,} episodes queued again.")
         elif name == "seeds":
-            planning.add_seeds(request.actor, pk, _whole(request, "seeds"))
+            # anything else is 0, which is refused with its limits
+            planning.add_seeds(request.actor, pk, number_of(request.POST, "seeds") or 0)
             messages.success(request, "Seeds added. The result at the planned size stays as it is.")
         elif name in COMMANDS:
             change, words = COMMANDS[name]
@@ -309,13 +329,7 @@ def command(request: MemberRequest, pk: str, name: str) -> HttpResponse:
         raise
     except AppError as refused:
         messages.warning(request, refused.message)
-    return redirect("runs") if request.POST.get("back") == "runs" else redirect("run", pk)
-
-
-def _whole(request: HttpRequest, name: str) -> int:
-    value = request.POST.get(name, "")
-    # anything else is 0, which `add_seeds` refuses with its limits
-    return int(value) if value.isascii() and value.isdecimal() and len(value) < 6 else 0
+    return redirect("runs") if text_of(request.POST, "back") == "runs" else redirect("run", pk)
 
 
 @require_GET

@@ -17,6 +17,7 @@ from episodes.show import tables, windows
 from episodes.show.tables import TouchedTable
 from episodes.visible.lens import lens_of
 from people.access import MemberRequest, member_required, visible_or_404
+from people.requests.forms import number_of, text_of
 from people.requests.parts import part_of
 from people.text.plain_text import clean
 from runs.play.start_tables import MAX_ROWS, StartTablesPage, start_of
@@ -29,16 +30,16 @@ def tables_at(request: MemberRequest, pk: str) -> HttpResponse:
     """Return the tables after `?step=N`: the recorded changes, and for `table=` also the initial rows, from row `from=`
     on."""
     episode = visible_or_404(Episode.every.all(), request.actor, pk)
-    step = max(windows.number(request.GET.get("step")) or 1, 1)
+    step = number_of(request.GET, "step") or 1
     writes, count = windows.first_writes(lens_of(request.actor, episode), episode)
     changed = tables.at_step(writes, step)
     start = start_of(episode)
     # the page has and sends names as they are shown, without characters that no page can carry
-    name = next((one for one in start.tables if clean(one) == request.GET.get("table")), "")
+    name = next((one for one in start.tables if clean(one) == text_of(request.GET, "table")), "")
     context = {"step": step, "left_out": count - len(writes), "more": start.more, "problem": clean(start.problem)}
     context["choices"] = _choices(start, changed)
     if name:
-        offset = windows.number(request.GET.get("from")) or 0
+        offset = number_of(request.GET, "from") or 0
         context |= _chosen(start_of(episode, name, offset), name, writes, step)
     return render(request, "runs/_tables_at.html", {"tables": changed, **context})
 

@@ -18,6 +18,7 @@ from episodes.stored import repairs
 from episodes.visible import visibility
 from people.access import MemberRequest, may_repair, member_required, scoped
 from people.errors import AppError
+from people.requests.forms import text_of
 from people.text.plain_text import clean
 from runs.launch import launching
 from runs.play import reverifying
@@ -33,17 +34,17 @@ def verifier_page(request: MemberRequest, scenario: str, task_idx: int) -> HttpR
     actor, problem, status = request.actor, "", 200
     if visibility.judges_blind(actor, scenario, task_idx):
         raise BlindReview
-    given = request.POST
     if request.method == "POST":
         try:
-            code = given.get("code", "") if given.get("action") != "again" else ""
-            if given.get("action") == "repair" and not code.strip():
+            action = text_of(request.POST, "action")
+            code = text_of(request.POST, "code") if action != "again" else ""
+            if action == "repair" and not code.strip():
                 code = " "  # refused with the words for an empty verifier, and not taken for none
-            reverifying.request(actor, scenario, task_idx, code, given.get("reason", ""))
+            reverifying.request(actor, scenario, task_idx, code, text_of(request.POST, "reason"))
             return redirect("verifier", scenario, task_idx)
         except AppError as refused:
             problem, status = refused.message, refused.status
-    context = {"problem": problem, "given": given, **_shown(request, scenario, task_idx)}
+    context = {"problem": problem, "given": request.POST, **_shown(request, scenario, task_idx)}
     return render(request, "runs/verifier.html", context, status=status)
 
 
@@ -67,7 +68,7 @@ def _shown(request: MemberRequest, scenario: str, task_idx: int) -> dict[str, An
         "version": version,
         "versions": versions,
         "newest": newest,
-        "code": request.POST.get("code") or code,
+        "code": text_of(request.POST, "code") or code,
         "lines": min(40, max(12, code.count("\n") + 2)),
         "passes": [(one, counts[one.pk], _errata_of(one)) for one in passes],
         "is_live": any(one.ended_at is None for one in passes),

@@ -6,7 +6,7 @@ The form is the one without scripts that typed asks have, made from the tool's s
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from django.contrib import messages
 from django.http import HttpResponse
@@ -15,7 +15,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods
-from pydantic import ValidationError
 
 from awmclient.record.wheel import DROPPED
 from awmclient.schema import LIMITS, LimitsBody, WheelCallBody, WheelUndoBody
@@ -25,8 +24,9 @@ from episodes.show import windows
 from episodes.visible.lens import lens_of
 from experts.rules import decision_fields
 from people.access import MemberRequest, holds, may_advise, may_launch, member_required, visible_or_404
-from people.errors import AppError, Invalid, words_of
+from people.errors import AppError, Invalid
 from people.models import new_id
+from people.requests.forms import FormFields, all_of, number_of, read, text_of, whole
 from people.text.plain_text import clean
 
 SHOWN = 12
@@ -41,11 +41,12 @@ def wheel_page(request: MemberRequest, pk: str) -> HttpResponse:
     """Show the wheel; a POST takes it, renews it, makes a call, says words, undoes either, hands it back or
     changes limits."""
     episode = visible_or_404(Episode.every.select_related("run", "project"), request.actor, pk)
-    act, problem, draft, status = request.POST.get("act", ""), "", None, 200
+    problem, draft, status = "", None, 200
+    act, nonce = text_of(request.POST, "act"), text_of(request.POST, "nonce")
     tools = _tools(episode)
-    chosen = _proposed(request, episode, windows.number(request.GET.get("step"))) or _undone(request, episode)
-    wanted = request.POST.get("tool") or (chosen or {}).get("name") or request.GET.get("tool")
-    tool = next((one for one in tools if one["name"] == wanted), tools[0] if tools else None)
+    chosen = _proposed(request, episode, number_of(request.GET, "step")) or _undone(request, episode)
+    name = text_of(request.POST, "tool") or (chosen or {}).get("name") or text_of(request.GET, "tool")
+    tool = next((one for one in tools if one["name"] == name), tools[0] if tools else None)
     if chosen and tool and tool["name"] == chosen["name"]:
         draft = {"value": chosen["arguments"]}
     if request.method == "POST":
@@ -53,13 +54,13 @@ def wheel_page(request: MemberRequest, pk: str) -> HttpResponse:
             _do(request, episode, act, tool)
         except AppError as refused:
             problem, status = refused.message, refused.status
-            draft = decision_fields.draft_of(_form(tool), request.POST.getlist) if act == "call" and tool else None
+            draft = decision_fields.draft_of(_form(tool), all_of(request.POST)) if act == "call" and tool else None
         else:
             if act == "renew":
                 return HttpResponse(status=204)
             where = "episode" if act == "hand_back" else "wheel"
             said = {"tool": tool["name"]} if tool and act == "call" else {}
-            said |= {"undone": request.POST.get("nonce", "")} if act == "undo" else {}
+            said |= {"undone": nonce} if act == "undo" else {}
             return redirect(f"{reverse(where, args=[pk])}{'?' if said else ''}{urlencode(said)}")
     part = request.headers.get("HX-Request") == "true"
     context = {**_state(request, episode), "problem": problem, "tool": tool, "tools": tools}
@@ -68,15 +69,24 @@ def wheel_page(request: MemberRequest, pk: str) -> HttpResponse:
             "described": clean(str((tool or {}).get("description") or ""))[:2000],
             "fields": decision_fields.fields_of(_form(tool), draft) if tool else None,
             "nonce": new_id(),
-            "words": request.POST.get("words", ""),
+            "words": text_of(request.POST, "words"),
             "may_launch": holds(request.actor, may_launch),
-            "limits": [(name, LABELS[name], request.POST.get(name, "")) for name in LIMITS],
-            "reason": request.POST.get("reason", ""),
+            "limits": [(name, LABELS[name], text_of(request.POST, name)) for name in LIMITS],
+            "reason": text_of(request.POST, "reason"),
         }
     return render(request, "runs/_wheel.html" if part else "runs/wheel.html", context, status=status)
 
 
 LABELS = {"max_steps": "Turns of the agent", "max_asks": "Asks", "timeout_s": "Seconds in all"}
+
+
+class LimitsForm(FormFields):
+    """Limits of a live episode; those that are empty stay."""
+
+    max_steps: Annotated[int | None, whole(f"{LABELS['max_steps']}: use a whole number.")] = None
+    max_asks: Annotated[int | None, whole(f"{LABELS['max_asks']}: use a whole number.")] = None
+    timeout_s: Annotated[int | None, whole(f"{LABELS['timeout_s']}: use a whole number.")] = None
+    reason: str = ""
 
 
 def _state(request: MemberRequest, episode: Episode) -> dict[str, Any]:
@@ -132,7 +142,7 @@ def _waits(episode: Episode, wheel: Wheel) -> dict[str, Any]:
 
 def _undone(request: MemberRequest, episode: Episode) -> dict[str, Any] | None:
     """Return the call that the person has just undone, for the form."""
-    mine = episode.orders.filter(nonce=request.GET.get("undone", ""), author_key=request.actor.key)
+    mine = episode.orders.filter(nonce=text_of(request.GET, "undone"), author_key=request.actor.key)
     order = mine.exclude(undone=None).first()
     call = order.said.get("call") if order is not None else None
     return {"arguments": {}, **call} if call else None
@@ -143,8 +153,7 @@ def _form(tool: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _do(request: MemberRequest, episode: Episode, act: str, tool: dict[str, Any] | None) -> None:
-    given, actor = request.POST, request.actor
-    token = given.get("lease_token", "")
+    actor, token = request.actor, text_of(request.POST, "lease_token")
     if act == "take":
         steering.take(actor, episode.pk)
     elif act == "renew":
@@ -153,39 +162,25 @@ def _do(request: MemberRequest, episode: Episode, act: str, tool: dict[str, Any]
         steering.hand_back(actor, episode.pk, token)
         messages.success(request, "Handed back. The agent chooses again.")
     elif act == "limits":
-        limits = {name: _whole(name, given[name].strip()) for name in LIMITS if given.get(name, "").strip()}
-        steering.change_limits(actor, episode.pk, _checked(LimitsBody, {**limits, "reason": given.get("reason", "")}))
+        limits = read(request.POST, LimitsForm).model_dump(exclude_none=True)
+        steering.change_limits(actor, episode.pk, read(limits, LimitsBody))
         messages.success(request, "Limits changed. They hold from the agent's next turn.")
     elif act == "undo":
-        steering.undo(actor, episode.pk, _checked(WheelUndoBody, {"lease_token": token, "nonce": given.get("nonce")}))
+        steering.undo(actor, episode.pk, read(request.POST, WheelUndoBody, lease_token=token))
         messages.success(request, "Undone. Nothing was sent.")
     elif act in ("call", "say", "propose"):
         # what the agent proposes changes nothing
         hold_s = 0 if act == "propose" else HOLD_S
-        said: dict[str, Any] = {"lease_token": token, "nonce": given.get("nonce", ""), "hold_s": hold_s}
+        said: dict[str, Any] = {"lease_token": token, "nonce": text_of(request.POST, "nonce"), "hold_s": hold_s}
         if act == "propose":
             said["propose"] = True
         elif act == "say":
-            said["words"] = given.get("words", "")
-        elif tool is None or tool["name"] != given.get("tool"):
+            said["words"] = text_of(request.POST, "words")
+        elif tool is None or tool["name"] != text_of(request.POST, "tool"):
             raise Invalid("tool: the episode has no such tool.")
         else:
-            value = decision_fields.decision_of(_form(tool), given.getlist)["value"]
+            value = decision_fields.decision_of(_form(tool), all_of(request.POST))["value"]
             said["call"] = {"name": tool["name"], "arguments": value}
-        steering.order(actor, episode.pk, _checked(WheelCallBody, said))
+        steering.order(actor, episode.pk, read(said, WheelCallBody))
     else:
         raise Invalid("act: take, renew, call, say, propose, undo, hand_back or limits.")
-
-
-def _whole(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 9):
-        raise Invalid(f"{LABELS[name]}: use a whole number.")
-    return int(text)
-
-
-def _checked(shape: type[Any], said: dict[str, Any]) -> Any:
-    try:
-        return shape.model_validate(said)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise Invalid(f"{'.'.join(map(str, first['loc']))}: {words_of(first)}") from error

@@ -33,6 +33,7 @@ from people.errors import AppError, Invalid, words_of
 from people.models import Project, long_ago, new_id
 from people.record.audit import record
 from people.record.saved_views import QUERY_MAX
+from people.requests.forms import texts_of
 from people.text.in_words import count, duration
 from runs.errors import NoServer, NotForkable, WrongState
 from runs.launch import launching
@@ -208,7 +209,7 @@ def planned(actor: Actor, start: CampaignStart) -> CampaignPlan:
 def _filters(query: str) -> dict[str, list[str]]:
     """Return the filters of a list's address. An unknown one is refused later, where the list would leave it out."""
     said = QueryDict(query.removeprefix("?"))
-    return {name: values for name in said if name not in LOOKS and (values := list(filter(None, said.getlist(name))))}
+    return {name: values for name in said if name not in LOOKS and (values := list(filter(None, texts_of(said, name))))}
 
 
 def _drawn(pk: str) -> str:

@@ -1,0 +1,165 @@
+"""Forms and addresses of pages, read into shapes: the one way from what a browser sends to values.
+
+Owns how a form says a number, a switch and a list, and in which words a wrong value is refused. Bounds are in the
+shape: a body of the API, or a `FormFields` where the API has no such call. Leaves rights, and what values mean, to the
+pages of all apps, which call it; `tests/test_style.py` refuses any other read of a form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar, get_args, get_origin
+
+from django.core.files.uploadedfile import UploadedFile
+from django.http import QueryDict
+from django.utils.datastructures import MultiValueDict
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+
+from awmclient.nouns.fields import MAX_INT
+from people.errors import Invalid, words_of
+
+SENTENCE = "sentence"
+"""The type of errors whose message says everything, so that no name of a field is put before it."""
+MAX_ID = 10**18 - 1
+"""The largest number of a row that fits 64 bits, and whose digits are counted easily."""
+
+
+class FormFields(BaseModel):
+    """What a page's form sends. Fields that it does not know are of another reader, or of a browser's extension."""
+
+    model_config = ConfigDict(frozen=True, protected_namespaces=(), populate_by_name=True)
+
+
+class AddressFields(FormFields):
+    """The query string of a page. A wrong value is as if it were missing, because links get old and are cut."""
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def fall_back(cls, value: Any, check: ValidatorFunctionWrapHandler, field: ValidationInfo) -> Any:
+        try:
+            return check(value)
+        except ValidationError:
+            return cls.model_fields[str(field.field_name)].get_default(call_default_factory=True)
+
+
+class Misread(Invalid):
+    """Invalid request."""
+
+    def __init__(self, error: ValidationError) -> None:
+        self.by_field: dict[str, str] = {}
+        for wrong in error.errors():
+            path = ".".join(map(str, wrong["loc"]))
+            words = words_of(wrong) if wrong["type"] == SENTENCE else f"{path}: {words_of(wrong)}"
+            self.by_field.setdefault(path, words)
+        super().__init__(next(iter(self.by_field.values())))
+
+
+S = TypeVar("S", bound=BaseModel)
+
+
+def read(sent: QueryDict | Mapping[str, Any], shape: type[S], **beside: Any) -> S:
+    """Return a form as a shape. `beside` are fields that come from elsewhere, and win. Raises `Misread`, which has the
+    words by field."""
+    try:
+        return shape.model_validate({**_values(sent, shape), **beside})
+    except ValidationError as error:
+        raise Misread(error) from error
+
+
+def _values(sent: QueryDict | Mapping[str, Any], shape: type[BaseModel]) -> dict[str, Any]:
+    """Return the fields of a shape that were sent: all values of a list, the last one of anything else. An empty field
+    is one that nothing was typed into, so a value that can be missing is."""
+    values: dict[str, Any] = {}
+    for name, field in shape.model_fields.items():
+        key = field.alias or name
+        if key in sent:
+            is_list = get_origin(field.annotation) is list
+            values[key] = sent.getlist(key) if is_list and isinstance(sent, QueryDict) else sent[key]
+            if not str(values[key]).strip() and _can_be_missing(field):
+                del values[key]
+        elif field.is_required() and issubclass(shape, FormFields):
+            values[key] = ""  # refused in the words for an empty field
+    return values
+
+
+def _can_be_missing(field: FieldInfo) -> bool:
+    return type(None) in get_args(field.annotation)
+
+
+def text_of(sent: Mapping[str, Any], name: str, most: int | None = None) -> str:
+    """Return one text that was sent, at most this many characters of it; empty if it is missing."""
+    return str(sent.get(name, ""))[:most]
+
+
+def texts_of(sent: QueryDict, name: str) -> list[str]:
+    """Return all texts that were sent under a name."""
+    return [str(text) for text in sent.getlist(name)]
+
+
+def files_of(sent: MultiValueDict[str, UploadedFile[bytes]], name: str) -> list[UploadedFile[bytes]]:
+    """Return all files that were sent under a name."""
+    return list(sent.getlist(name))
+
+
+def all_of(sent: QueryDict) -> Callable[[str], list[str]]:
+    """Return a look-up of all texts by name, for forms whose fields are made from a schema."""
+    return lambda name: texts_of(sent, name)
+
+
+def is_named(sent: QueryDict, name: str) -> bool:
+    """Return whether a switch is in an address or a form, with or without a value."""
+    return name in sent
+
+
+def ids_of(sent: QueryDict, name: str) -> list[str]:
+    """Return the IDs that were sent under a name, each once and in their order."""
+    return list(dict.fromkeys(text for text in texts_of(sent, name) if "\x00" not in text))
+
+
+def number_of(sent: Mapping[str, Any], name: str) -> int | None:
+    """Return one number that was sent; None if it is missing or anything else."""
+    return number_in(sent.get(name))
+
+
+def number_in(text: Any, most: int = MAX_INT, least: int = 0) -> int | None:
+    """Return the whole number that a text is, if it is within its bounds; None if it is anything else."""
+    digits = str(text or "").removeprefix("-" if least < 0 else "")
+    # `isdecimal` and `int` also take digits of other scripts, and thousands of digits take quadratic time
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= len(str(max(most, -least)))):
+        return None
+    return number if least <= (number := int(str(text))) <= most else None
+
+
+def whole(words: str = "Enter a whole number instead of {sent}.", most: int = MAX_INT, least: int = 0) -> Any:
+    """Return the check of a field that must be a whole number. `words` say what else is to be entered."""
+
+    def check(text: Any) -> int:
+        if (number := number_in(str(text).strip(), most, least)) is None:
+            raise PydanticCustomError(SENTENCE, "{words}", {"words": words.format(sent=str(text)[:20] or "nothing")})
+        return number
+
+    return BeforeValidator(check)
+
+
+def cut(most: int) -> Any:
+    """Return the check of a text of which at most this many characters are kept."""
+    return BeforeValidator(lambda text: text[:most])
+
+
+OptionalNumber = Annotated[int | None, BeforeValidator(number_in)]
+"""A number in an address; anything else is none."""
+Ticked = Annotated[bool, BeforeValidator(lambda text: text in ("1", True))]
+Named = Annotated[bool, BeforeValidator(lambda text: text is not False)]
+"""A switch that is on as soon as it is named, with or without a value."""
+Stripped = Annotated[str, StringConstraints(strip_whitespace=True)]
