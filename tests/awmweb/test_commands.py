@@ -24,9 +24,9 @@ def environment(var: Path) -> dict[str, str]:
 
 def manage(var: Path, *arguments: str, fails: bool = False, **settings: str) -> str:
     """Run a command of the product on this data folder; returns all it said."""
-    code, said = managed(*arguments, environment=environment(var) | settings)
-    assert bool(code) == fails, said
-    return said
+    code, output = managed(*arguments, environment=environment(var) | settings)
+    assert bool(code) == fails, output
+    return output
 
 
 def rows(var: Path, query: str) -> list[str]:

@@ -111,6 +111,6 @@ def environment(var, **settings):
 
 def manage(var, *arguments, **settings):
     """Run a command that fails with a sentence; returns what it said."""
-    code, said = managed(*arguments, environment=environment(var, **settings), timeout=120)
-    assert code != 0, said
-    return said
+    code, output = managed(*arguments, environment=environment(var, **settings), timeout=120)
+    assert code != 0, output
+    return output

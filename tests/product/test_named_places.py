@@ -23,9 +23,9 @@ WRITING = {
 def test_place_that_cannot_be_written_is_a_sentence(house, command):
     """In /sys no one can make a file, root included. Of a process as it is started, so that its last line counts."""
     *before, place = WRITING[command]
-    code, said = managed(command, *before, f"/sys/{place}", environment=house.environment)
-    assert code == 1 and "Traceback" not in said, said
-    assert f"/sys/{place}" in said.strip().splitlines()[-1], said
+    code, output = managed(command, *before, f"/sys/{place}", environment=house.environment)
+    assert code == 1 and "Traceback" not in output, output
+    assert f"/sys/{place}" in output.strip().splitlines()[-1], output
 
 
 def test_full_target_is_a_sentence(monkeypatch):
