@@ -27,10 +27,10 @@ CAN_FORK = hasattr(os, "pidfd_open")
 
 
 class Warm:
-    """A process that has imported a program, loaded with the first start and ended with this one."""
+    """A process that has imported a program and libraries, loaded with the first start and ended with this one."""
 
-    def __init__(self, program: str) -> None:
-        self.program, self.turn = program, threading.Lock()
+    def __init__(self, program: str, *libraries: str) -> None:
+        self.program, self.libraries, self.turn = program, libraries, threading.Lock()
         self.line: socket.socket | None = None
 
     def start(self, *arguments: str, environment: Mapping[str, str]) -> Fork:
@@ -56,7 +56,7 @@ class Warm:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
             process = subprocess.Popen(
-                [sys.executable, str(Path(__file__).resolve()), self.program, str(its.fileno())],
+                [sys.executable, str(Path(__file__).resolve()), str(its.fileno()), self.program, *self.libraries],
                 cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[its.fileno()], env={"PATH": os.environ["PATH"]},
             )  # fmt: skip
         atexit.register(lambda: (ours.close(), process.wait()))
@@ -113,6 +113,7 @@ def _run(program: str, said: int, *, arguments: Sequence[str], environment: Mapp
     for number in (1, 2):
         os.dup2(said, number)
     os.close(said)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # so that its lines and errors are in order
     os.environ.clear()
     os.environ.update(environment)
     sys.argv[1:] = arguments
@@ -122,8 +123,10 @@ def _run(program: str, said: int, *, arguments: Sequence[str], environment: Mapp
 
 def main() -> None:
     """Fork for each start until the tests end."""
-    program, line = sys.argv[1], socket.socket(fileno=int(sys.argv[2]))
+    line, program, libraries = socket.socket(fileno=int(sys.argv[1])), sys.argv[2], sys.argv[3:]
     sys.path[0] = str(ROOT)
+    for library in libraries:
+        import_module(library)
     name = f"{program}.__main__" if hasattr(import_module(program), "__path__") else program
     import_module(name)
     del sys.modules[name]  # each fork runs it

@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -14,7 +12,8 @@ from awmweb.embedded import client_programs, nothing_to_save, upgrades
 from awmweb.embedded.paths import data_paths
 from awmweb.embedded.servers import running
 from awmweb.management.commands.prepare import LAST_BEFORE_0_2
-from tests.commands import ROOT, Commands
+from tests.commands import Commands
+from tests.managing import managed
 
 TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1"
 
@@ -25,10 +24,9 @@ def environment(var: Path) -> dict[str, str]:
 
 def manage(var: Path, *arguments: str, fails: bool = False, **settings: str) -> str:
     """Run a command of the product on this data folder; returns all it said."""
-    command = [sys.executable, "manage.py", *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=environment(var) | settings, capture_output=True, text=True)
-    assert bool(done.returncode) == fails, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    code, output = managed(*arguments, environment=environment(var) | settings)
+    assert bool(code) == fails, output
+    return output
 
 
 def rows(var: Path, query: str) -> list[str]:
@@ -87,13 +85,13 @@ def test_preparing_again_changes_nothing_but_the_link(filled, again):
     assert set(content(var)) == before and not (var / "backups").exists()
 
 
-def test_restore_into_an_empty_folder_is_complete(filled, own_folder):
+def test_restore_into_an_empty_folder_is_complete(filled, again, own_folder):
     var, _ = filled
     (var / "media").mkdir(exist_ok=True)
     (var / "media" / "blob").write_bytes(b"\0" * 5000)
     (var / "settings.json").write_text('{"AWMENV_PORT": "8123"}')  # of this machine
     file, other = own_folder / "saved.tar", own_folder / "other"
-    assert "the database and 4 files" in manage(var, "backup", str(file))
+    assert "the database and 4 files" in again("backup", str(file))
     said = manage(other, "restore", str(file))
     assert said.splitlines()[-1].startswith(f"Restored to {other} a backup made by 0.")
     expected = content(var)
@@ -162,11 +160,11 @@ def test_second_factors_and_a_provider_can_be_turned_off_again(filled, again):
     assert link.startswith("@login ") and rows(var, "SELECT count(*) FROM mfa_authenticator") == ["0"]
 
 
-def test_backup_with_second_factors_is_restored_without_them(filled, own_folder):
+def test_backup_with_second_factors_is_restored_without_them(filled, again, own_folder):
     var, _ = filled
     with running(var):
         manage(var, "prepare", AWMWEB_MFA="1")
-    manage(var, "backup", str(own_folder / "saved.tar"))
+    again("backup", str(own_folder / "saved.tar"))
     manage(own_folder / "var", "restore", str(own_folder / "saved.tar"))
     assert rows(own_folder / "var", "SELECT count(*) FROM mfa_authenticator") == ["0"]
 

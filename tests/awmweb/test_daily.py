@@ -17,7 +17,7 @@ from awmweb.embedded import EmbeddedError, daily
 from awmweb.embedded.client_programs import Database
 from tests.awmweb.containers import compose
 from tests.awmweb.test_chart import pod_of, rendered
-from tests.awmweb.test_commands import filled, manage  # noqa: F401  a fixture
+from tests.awmweb.test_commands import again, filled  # noqa: F401  fixtures
 from tests.commands import ROOT
 from tests.documented import proves, starting
 
@@ -51,8 +51,7 @@ def of_chart() -> list[str]:
 
 
 @pytest.mark.parametrize("scheduled", [of_systemd, of_compose, of_chart])
-def test_command_of_each_schedule_saves_today_and_keeps_its_days(filled, own_folder, scheduled):  # noqa: F811
-    var, _ = filled
+def test_command_of_each_schedule_saves_today_and_keeps_its_days(again, own_folder, scheduled):  # noqa: F811
     python, *words = scheduled()
     assert (
         python.rpartition("/")[2] == "python" and words[:2] == ["manage.py", "backup"] and words[3:] == ["--keep", "14"]
@@ -60,7 +59,7 @@ def test_command_of_each_schedule_saves_today_and_keeps_its_days(filled, own_fol
     older = [f"awmweb-2026-01-{day:02}.tar" for day in range(1, 21)]
     for name in (*older, FUTURE, "mine.tar", "awmweb-2026-01-02.tar.unfinished"):
         (own_folder / name).write_text("an earlier one")
-    said = manage(var, "backup", str(own_folder), *words[3:])
+    said = again("backup", str(own_folder), *words[3:])
     [today] = {path.name for path in own_folder.glob("*.tar")} - {*older, FUTURE, "mine.tar"}
     assert today == time.strftime("awmweb-%Y-%m-%d.tar", time.gmtime()) and said.count("removed") == 7
     with tarfile.open(own_folder / today) as archive:
@@ -113,17 +112,17 @@ def test_clock_that_was_behind_or_ahead_takes_no_backup_away(tmp_path, days):
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "many"])
-def test_number_of_days_is_checked(filled, own_folder, wrong):  # noqa: F811
+def test_number_of_days_is_checked(again, own_folder, wrong):  # noqa: F811
     word = f"--keep {wrong}:" if wrong != "many" else "--keep: invalid int value"
-    assert word in manage(filled[0], "backup", str(own_folder), "--keep", wrong, fails=True)
+    assert word in again("backup", str(own_folder), "--keep", wrong, fails=True)
 
 
-def test_backup_says_where_it_cannot_write(filled, own_folder):  # noqa: F811
-    refused = manage(filled[0], "backup", str(own_folder / "x.tar"), "--keep", "3", fails=True)
+def test_backup_says_where_it_cannot_write(again, own_folder):  # noqa: F811
+    refused = again("backup", str(own_folder / "x.tar"), "--keep", "3", fails=True)
     assert refused.strip().endswith(
         f"--keep 3: {own_folder / 'x.tar'} is not a folder that exists, so it holds no files of days."
     )
-    refused = manage(filled[0], "backup", "/proc/y.tar", fails=True)
+    refused = again("backup", "/proc/y.tar", fails=True)
     assert refused.strip().endswith("/proc/y.tar cannot be written: No such file or directory.")
 
 

@@ -17,6 +17,7 @@ from awmweb.embedded.paths import DATABASE_SOCKET, data_paths, replace_file
 from tests.awmenv.hostile_packs import pack
 from tests.awmenv.test_partial import partial_pack
 from tests.commands import ROOT
+from tests.managing import managed
 
 PRODUCT = {
     "AWMWEB_AGENT_BASE_URL": "http://127.0.0.1:9/v1",
@@ -40,22 +41,15 @@ PRODUCT = {
 }
 
 
-def another_shell(var: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run a command that knows only the data folder, while something answers in place of its database."""
+def another_shell(var: Path, *arguments: str, **more: str) -> str:
+    """What a command says that knows only the data folder, while something answers in place of its database."""
     sockets = data_paths(var).sockets
     sockets.mkdir(parents=True, exist_ok=True)
     shell = {name: value for name, value in os.environ.items() if not name.startswith(("AWM", "DATABASE"))}
     with socket.socket(socket.AF_UNIX) as database:
         database.bind(str(sockets / DATABASE_SOCKET))
         database.listen()
-        return subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=ROOT,
-            env={**shell, "AWMWEB_VAR": str(var), **more},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        return managed(*arguments, environment={**shell, "AWMWEB_VAR": str(var), **more}, timeout=120)[1]
 
 
 def leave(var: Path) -> None:
@@ -75,8 +69,8 @@ def test_command_in_another_shell_knows_the_model(tmp_path):
         "from django.conf import settings as s; print(*[one.model for one in s.AGENT_ENDPOINTS.values()],"
         " list(s.EXPERT_ENDPOINTS))"
     )
-    done = another_shell(tmp_path, "shell", "--no-imports", "-c", look, AWMWEB_AGENT_MODEL="another")
-    assert done.stdout.strip() == "wise wiser ['small']", done.stderr
+    output = another_shell(tmp_path, "shell", "--no-imports", "-c", look, AWMWEB_AGENT_MODEL="another")
+    assert output.strip() == "wise wiser ['small']"
 
 
 def test_loadpack_in_another_shell_rejects_partial_scenarios(tmp_path):
@@ -84,9 +78,9 @@ def test_loadpack_in_another_shell_rejects_partial_scenarios(tmp_path):
     var.mkdir()
     leave(var)
     folder = pack(partial_pack(tmp_path / "mine"), name="whole_1")
-    done = another_shell(var, "loadpack", str(folder), "--unchecked", AWMENV_PARTIAL="1")
-    assert f"1 scenario in {var}/packs/mine, 1 rejected" in done.stdout, done.stderr
-    assert done.stdout.splitlines()[-1] == "A running environment server loads them within 5 s."
+    output = another_shell(var, "loadpack", str(folder), "--unchecked", AWMENV_PARTIAL="1")
+    assert f"1 scenario in {var}/packs/mine, 1 rejected" in output
+    assert output.splitlines()[-1] == "A running environment server loads them within 5 s."
 
 
 def test_settings_for_commands_leave_out_what_is_not_shared():

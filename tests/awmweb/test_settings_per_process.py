@@ -14,6 +14,7 @@ from tests.awmweb.accounts import as_self, processes_of, wait_until
 from tests.awmweb.test_supervisor import run
 from tests.commands import ROOT
 from tests.documented import proves
+from tests.managing import managed
 
 __all__ = ["run"]
 ADDRESSES = {
@@ -87,17 +88,16 @@ def test_environment_server_listens_where_others_reach_it(run):
 
 
 def test_address_of_the_environment_server_follows_its_host(tmp_path):
-    look = "from django.conf import settings as s; print(s.AWMENV_URL)"
+    code = "from awmweb import settings; print(settings.AWMENV_URL)"
     for host, url in (
         ("0.0.0.0", "ws://127.0.0.1:8100/ws"),
         ("10.0.0.4", "ws://10.0.0.4:8100/ws"),
         ("::", "ws://[::1]:8100/ws"),
     ):
-        code = f"import django, os; django.setup(); {look}"
         done = subprocess.run(
             [sys.executable, "-c", code],
             cwd=ROOT,
-            env=environment(tmp_path, AWMENV_HOST=host, DJANGO_SETTINGS_MODULE="awmweb.settings"),
+            env=environment(tmp_path, AWMENV_HOST=host),
             capture_output=True,
             text=True,
         )
@@ -111,9 +111,6 @@ def environment(var, **settings):
 
 def manage(var, *arguments, **settings):
     """Run a command that fails with a sentence; returns what it said."""
-    command = [sys.executable, "manage.py", *arguments]
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment(var, **settings), capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode != 0, done.stdout
-    return done.stdout + done.stderr
+    code, output = managed(*arguments, environment=environment(var, **settings), timeout=120)
+    assert code != 0, output
+    return output

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import errno
-import subprocess
-import sys
 
 import pytest
 
 import manage
 from tests.commands import ROOT
+from tests.managing import managed
 
 WRITING = {
     "backup": ["saved.tar"],
@@ -24,12 +23,9 @@ WRITING = {
 def test_place_that_cannot_be_written_is_a_sentence(house, command):
     """In /sys no one can make a file, root included. Of a process as it is started, so that its last line counts."""
     *before, place = WRITING[command]
-    done = subprocess.run(
-        [sys.executable, "manage.py", command, *before, f"/sys/{place}"],
-        cwd=ROOT, env=house.environment, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
-    assert f"/sys/{place}" in done.stderr.strip().splitlines()[-1], done.stderr
+    code, output = managed(command, *before, f"/sys/{place}", environment=house.environment)
+    assert code == 1 and "Traceback" not in output, output
+    assert f"/sys/{place}" in output.strip().splitlines()[-1], output
 
 
 def test_full_target_is_a_sentence(monkeypatch):
