@@ -5,6 +5,7 @@
     deciding    what makes a run say better
     contrast    what a comparison of two arms found
     sentences   a finding in words
+    units       tasks that depend on each other
     compare     what a run's tries can say
     rereading   what may be said of corrected outcomes
     power       size of a run before its launch

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from runs.statistics.compare import FLIPS, JACKKNIFE, units_of
+from runs.statistics.compare import FLIPS, JACKKNIFE
 from runs.statistics.paired import Interval, cluster_interval, sign_flip
+from runs.statistics.units import units_of
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
 
 from runs.statistics import deciding, sentences
 from runs.statistics.anytime import Unit, Wave, first_crossing, interval, log_e
@@ -41,6 +40,7 @@ from runs.statistics.paired import (
     tango,
 )
 from runs.statistics.prices import Price, price
+from runs.statistics.units import units_of
 
 GAP = 0.05
 """Arms that lost shares of their tries further apart than this are not compared."""
@@ -350,38 +350,6 @@ def _by_task(tries: Iterable[Try], said: Statement) -> dict[str, _Task]:
         task = tasks.get(one.task) or tasks.setdefault(one.task, _Task(one.scenario, one.position))
         (task.treated if one.arm == said.arm else task.control).append(one)
     return tasks
-
-
-class Joined(Protocol):
-    """A task, as far as it can depend on others: its scenario, and the names of the answers that it read."""
-
-    @property
-    def scenario(self) -> str: ...
-    @property
-    def shared(self) -> Collection[str]: ...
-
-
-def units_of(tasks: Sequence[Joined], *, by_scenario: bool = False, joins: bool = True) -> list[list[int]]:
-    """Return the places of tasks whose differences are not independent, a list for each unit, in the order of the first
-    ones: with `joins` tasks that share an answer, and with `by_scenario` tasks of one scenario."""
-    above, first = list(range(len(tasks))), dict[str, int]()
-
-    # union-find, with path halving: chains of shared answers can be as long as a run
-    def top(place: int) -> int:
-        while above[place] != place:
-            above[place] = place = above[above[place]]
-        return place
-
-    for place, one in enumerate(tasks):
-        answers = (f"answer {key}" for key in one.shared if joins)
-        for name in (*answers, *([f"scenario {one.scenario}"] if by_scenario else [])):
-            # the lower place stays on top, so that units keep the order of their first tasks
-            low, high = sorted((top(first.setdefault(name, place)), top(place)))
-            above[high] = low
-    units: dict[int, list[int]] = defaultdict(list)
-    for place in range(len(tasks)):
-        units[top(place)].append(place)
-    return list(units.values())
 
 
 def _rate(tries: Sequence[Sequence[Try]]) -> float | None:
