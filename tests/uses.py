@@ -22,10 +22,10 @@ SKELETON = re.compile(
 )
 """What runs wherever the whole product runs."""
 LISTS = {"rglob", "glob", "walk", "iterdir", "copytree", "iter_modules", "PACKAGES", "APPS"}
-READERS = {*LISTS, "ROOT", "__file__", "getsource", "read_text", "read_bytes"}
+READERS = {*LISTS, "ROOT", "__file__", "getsource", "read_text", "read_bytes", "tree"}
 """What a test has that reads files of the tree; which ones, its texts say."""
 ALL_ROUTES = {"urlpatterns", "get_resolver", "get_openapi_schema"}
-EACH, OWN = "each file", "tests.selecting"
+EACH, OWN = "each file", ("tests.definitions", "tests.uses", "tests.selecting")
 ALL_FILES = re.compile(r"\bROOT\.rglob\(")
 JOINED = re.compile(r'"\d+"(?: / "\d+")*')
 APART = ("awmclient", "awmenv")
@@ -173,7 +173,7 @@ class Graph:
         bindable = {*self.names[module], *self.imports[module]}
         named_above = self._named_above(module)
         text = self.texts[self.files[module]]
-        may_read = is_test and any(word in text for word in READERS)
+        may_read = is_test and module not in OWN and any(word in text for word in READERS)
         read_by: dict[str, tuple[set[str], set[str]]] = {}
         commanding = is_test and re.search(r"manage|command", text)
         if is_test and any(wild(words) for part in parts for words in part.strings):
@@ -219,7 +219,7 @@ class Graph:
                 for joined in JOINED.findall(part.code):
                     steps = [self.all_strings[module][int(number)].strip("/") for number in NUMBER.findall(joined)]
                     places |= {"/".join(steps), steps[-1]}
-                if ALL_FILES.search(part.code) or "ls-files" in part.strings and module != OWN:
+                if ALL_FILES.search(part.code) or "ls-files" in part.strings:
                     places.add(EACH)
                 read_by[node] = places, spelled
             if is_test and ALL_ROUTES & spelled:
