@@ -58,13 +58,16 @@ lock: install-dev
 	  echo "Python could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
 
 # Twice as many processes as two cores have, each with servers of its own, whose tables are built once
-# (tests/schema.py): tests wait for half of their time. A file's tests stay together, as they share a product
+# (tests/schema.py): tests wait for half of their time. A file's tests stay together, as they share a product.
+# Files that a change since the branch point can touch (tests/selecting.py); CHANGED=REF is another base, ALL=1 runs all
 test: install-dev
-	@$(PY) -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations=25 $(if $(COSTS),--costs $(COSTS)) \
-	  -m "$(USUAL)"
+	@files=$$($(if $(ALL),echo tests,$(PY) -m tests.selecting $(CHANGED))) || exit 1; \
+	test -n "$$files" || exit 0; \
+	$(PY) -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations=25 $(if $(COSTS),--costs $(COSTS)) \
+	  -m "$(USUAL)" $$files $(if $(ALL),,|| { code=$$?; test $$code -eq 5 -a "$$files" != tests; })
 
 costs:
-	@$(MAKE) test COSTS=docs/measured/tests.md
+	@$(MAKE) test ALL=1 COSTS=docs/measured/tests.md
 
 # The environment server alone, and the client alone: neither imports the product
 test-env: install-dev
