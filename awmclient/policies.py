@@ -37,8 +37,8 @@ class View:
         """Return the observation of the latest call of `ask_expert`, or None if it was refused or never made."""
         for step in reversed(self.steps):
             if is_ask(step):
-                found = step.get("advice")
-                return found if isinstance(found, Mapping) else None
+                advice = step.get("advice")
+                return advice if isinstance(advice, Mapping) else None
             if is_call(step) and step.get("name") == ASK_TOOL:
                 result = step.get("result")
                 return result if isinstance(result, Mapping) else None

@@ -71,8 +71,8 @@ class MemoryEpisode:
     async def _answer(self, ask: MemoryAsk) -> None:
         if self._expert is None:
             return
-        found = self._expert(str(ask.plan.question))
-        answer = await found if inspect.isawaitable(found) else found
+        reply = self._expert(str(ask.plan.question))
+        answer = await reply if inspect.isawaitable(reply) else reply
         if answer is not None:
             advice = Advice(text=answer, source="human", author="expert") if isinstance(answer, str) else answer
             self._book.close(ask, "answered", advice)

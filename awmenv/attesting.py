@@ -39,9 +39,9 @@ class Trail:
     def add(self, name: str, arguments: Any, result: Any = None, error: str | None = None) -> None:
         if name in RESERVED:
             return
-        said = ["result", result] if error is None else ["error", error]
+        outcome = ["result", result] if error is None else ["error", error]
         # Canonical JSON has no line end inside, so two calls cannot be read as another one.
-        self._digest.update(canonical([name, arguments, *said]).encode() + b"\n")
+        self._digest.update(canonical([name, arguments, *outcome]).encode() + b"\n")
         self.calls += 1
 
     def sha256(self) -> str:
@@ -84,8 +84,8 @@ def opened(key: str, attestation: Mapping[str, Any]) -> dict[str, Any]:
     statement = json.loads(text)
     if statement.get("version") != VERSION or not all(name in statement for name in FIELDS):
         raise NotAttested("the statement has another version")
-    found: dict[str, Any] = statement
-    return found
+    contents: dict[str, Any] = statement
+    return contents
 
 
 def question(key: str, about: Mapping[str, Any]) -> dict[str, str]:
@@ -105,20 +105,20 @@ def asked(key: str, body: Any) -> dict[str, Any]:
         raise NotAttested("a question has a text and a signature")
     if not hmac.compare_digest(_signature(key, text, QUESTION), signature):
         raise NotAttested("the signature is not by a dashboard that shares this server's key")
-    found: dict[str, Any] = json.loads(text)
-    if found.pop("version", None) != QUESTION_VERSION or type(found.get("at")) is not int:
+    contents: dict[str, Any] = json.loads(text)
+    if contents.pop("version", None) != QUESTION_VERSION or type(contents.get("at")) is not int:
         raise NotAttested("the question has another version")
-    return found
+    return contents
 
 
 def sent_verifier(key: str, body: Any) -> str:
     """Return the code of a verifier that a dashboard sent, signed as a question. Raises `NotAttested`."""
-    found = asked(key, body)
-    if set(found) != {"at", "verifier"} or not isinstance(found["verifier"], str):
+    contents = asked(key, body)
+    if set(contents) != {"at", "verifier"} or not isinstance(contents["verifier"], str):
         raise NotAttested("a sent verifier is a question with its code")
-    if abs(time.time() - found["at"]) > FRESH_S:
+    if abs(time.time() - contents["at"]) > FRESH_S:
         raise NotAttested("the verifier was sent too long ago, or the clocks of server and dashboard differ")
-    return str(found["verifier"])
+    return str(contents["verifier"])
 
 
 def _signature(key: str, text: str, kind: bytes = b"awmenv.attestation") -> str:

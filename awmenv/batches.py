@@ -129,36 +129,36 @@ class EnvironmentBatch:
         except ValueError as error:
             raise SessionLost("invalid frame from the environment server") from error
         frames = _frames(answer, len(batch))
-        for one, frame in zip(batch, frames, strict=True):
+        for pending, frame in zip(batch, frames, strict=True):
             # If its caller gave up, the response is dropped, and those after it keep their place.
-            if not one.response.done():
-                one.response.set_result(frame)
+            if not pending.response.done():
+                pending.response.set_result(frame)
 
     def _drop(self, batch: list[_Waiting], error: BaseException) -> None:
         """Give up a connection whose order of responses is broken, and every message on it."""
         socket, self._socket = self._socket, None
         if socket is not None:
             socket.transport.abort()
-        known = error if isinstance(error, SessionLost | ServerTimeout) else SessionLost(f"a batch failed: {error!r}")
-        self._fail(batch, known)
+        failure = error if isinstance(error, SessionLost | ServerTimeout) else SessionLost(f"a batch failed: {error!r}")
+        self._fail(batch, failure)
         self._fail(self._waiting, SessionLost(f"the connection to the environment server was lost: {error}"))
 
     def _fail(self, messages: list[_Waiting], error: Exception) -> None:
-        for one in messages:
-            if not one.response.done():
-                one.response.set_exception(error)
+        for pending in messages:
+            if not pending.response.done():
+                pending.response.set_exception(error)
         messages.clear()
 
 
-def _frames(answer: Any, wanted: int) -> list[Any]:
+def _frames(answer: Any, count: int) -> list[Any]:
     """Return the frames of a batch's response; an error about the whole batch is the response to each."""
     if isinstance(answer, dict) and answer.get("type") == "error":
-        return [answer] * wanted
+        return [answer] * count
     try:
         frames = answer["data"]["results"] if answer["type"] == "batch" else None
     except (TypeError, KeyError):
         frames = None
-    if not isinstance(frames, list) or len(frames) != wanted:
+    if not isinstance(frames, list) or len(frames) != count:
         raise SessionLost("the environment server did not answer a batch; is it older than this client?")
     return frames
 
@@ -191,7 +191,7 @@ class _BatchedClient(EnvironmentClient):
         # no one waits for it: the server ends the session when it reads this, or with the connection
         self._batch.send(over, self._name, {"type": "close"}, CLOSE_S).add_done_callback(asyncio.Future.exception)
 
-    async def _exchange(self, message: dict[str, Any], wanted: str, timeout_s: float) -> dict[str, Any]:
+    async def _exchange(self, message: dict[str, Any], answer_kind: str, timeout_s: float) -> dict[str, Any]:
         async with self._turn:
             if self._lost is not None or self._over is None:
                 raise SessionLost(self._lost or "the client is not connected")
@@ -203,4 +203,4 @@ class _BatchedClient(EnvironmentClient):
             except asyncio.CancelledError:
                 await self._lose("a request was cancelled before its response")
                 raise
-        return await self._accepted(frame, wanted)
+        return await self._accepted(frame, answer_kind)

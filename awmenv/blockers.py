@@ -61,27 +61,27 @@ def holds(text: str, value: str) -> bool:
     return holds_words(words_of(text), value)
 
 
-def holds_words(said: str, value: str) -> bool:
+def holds_words(text: str, value: str) -> bool:
     """Do what `holds` does, for a text that `words_of` has read."""
-    wanted = words_of(value)
-    if not wanted.strip():
+    words = words_of(value)
+    if not words.strip():
         return False
-    if wanted in said:
+    if words in text:
         return True
     # a telephone number is the same however it is spaced
-    digits = "".join(wanted.split())
-    return digits.isdecimal() and 3 <= len(digits) <= MAX_WORDS and _has_number(said, digits)
+    digits = "".join(words.split())
+    return digits.isdecimal() and 3 <= len(digits) <= MAX_WORDS and _has_number(text, digits)
 
 
-def _has_number(said: str, digits: str) -> bool:
+def _has_number(text: str, digits: str) -> bool:
     """Return whether digits are a number of the text, or a row of its numbers that stand beside one another.
 
     Time and memory are linear in the text, which can be a whole database. In the middle of a row only a long number
     counts: a table has every short one somewhere.
     """
-    if f" {digits} " in said:
+    if f" {digits} " in text:
         return True
-    for is_row, words in groupby(said.split(), str.isdecimal):
+    for is_row, words in groupby(text.split(), str.isdecimal):
         if not is_row:
             continue
         row = list(words)
@@ -104,64 +104,64 @@ def matched(question: str, blockers: Sequence[Blocker]) -> Blocker | None:
     One whose every list of terms has a phrase in the question matches, the one with the most lists first. Otherwise the
     blocker with the most similar accepted question, if enough of their words are common.
     """
-    said = words_of(question[:QUESTION_CHARS])
-    hits = [one for one in blockers if one.terms and all(_has_one(said, names) for names in one.terms)]
+    words = words_of(question[:QUESTION_CHARS])
+    hits = [one for one in blockers if one.terms and all(_has_one(words, names) for names in one.terms)]
     if hits:
         # of equally specific ones the first of the row
-        return max(hits, key=lambda one: len(one.terms))
-    near = [(_likeness(said, example), -place, one) for place, one in enumerate(blockers) for example in one.questions]
-    best = max(near, key=lambda one: one[:2], default=None)
+        return max(hits, key=lambda blocker: len(blocker.terms))
+    near = [(_likeness(words, example), -place, one) for place, one in enumerate(blockers) for example in one.questions]
+    best = max(near, key=lambda ranked: ranked[:2], default=None)
     return best[2] if best is not None and best[0] >= ALIKE else None
 
 
-def _has_one(said: str, alternatives: Sequence[str]) -> bool:
-    return any(words_of(one) in said for one in alternatives)
+def _has_one(words: str, alternatives: Sequence[str]) -> bool:
+    return any(words_of(one) in words for one in alternatives)
 
 
-def _likeness(said: str, example: str) -> float:
-    mine, theirs = set(said.split()), set(words_of(example).split())
+def _likeness(words: str, example: str) -> float:
+    mine, theirs = set(words.split()), set(words_of(example).split())
     return len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0
 
 
-def read_blockers(given: Any, task: str) -> list[Blocker]:
+def read_blockers(rows: Any, task: str) -> list[Blocker]:
     """Return the blockers of a row of the task with this text. Raises `BadRegistry`."""
-    if not isinstance(given, list) or not 1 <= len(given) <= MAX_BLOCKERS:
+    if not isinstance(rows, list) or not 1 <= len(rows) <= MAX_BLOCKERS:
         raise BadRegistry(f"'blockers' is not a list of 1 to {MAX_BLOCKERS} blockers")
-    found = [_blocker(one, place) for place, one in enumerate(given)]
-    ids = [one.id for one in found]
+    blockers = [_blocker(one, place) for place, one in enumerate(rows)]
+    ids = [one.id for one in blockers]
     if twice := sorted({one for one in ids if ids.count(one) > 1}):
         raise BadRegistry(f"two blockers have the id {twice[0]!r}")
-    for one in found:
-        if one.fact and holds(task, one.fact):
-            raise BadRegistry(f"blocker {one.id!r}: the task's text still holds its fact")
-    return found
+    for blocker in blockers:
+        if blocker.fact and holds(task, blocker.fact):
+            raise BadRegistry(f"blocker {blocker.id!r}: the task's text still holds its fact")
+    return blockers
 
 
-def _blocker(given: Any, place: int) -> Blocker:
-    if not isinstance(given, dict):
+def _blocker(row: Any, place: int) -> Blocker:
+    if not isinstance(row, dict):
         raise BadRegistry(f"blocker {place} is not an object")
-    name = given.get("id")
+    name = row.get("id")
     if not isinstance(name, str) or len(name) > MAX_ID or not _ID.fullmatch(name):
         raise BadRegistry(f"blocker {place}: 'id' has 1 to {MAX_ID} of a-z, 0-9, - and _")
-    terms = given.get("terms", [])
+    terms = row.get("terms", [])
     if not isinstance(terms, list) or len(terms) > MAX_LISTS:
         raise BadRegistry(f"blocker {name!r}: 'terms' is not a list of at most {MAX_LISTS} lists")
     lists = tuple(_texts(name, "terms", one, MAX_LISTS, MAX_TERM) for one in terms)
-    questions = _texts(name, "questions", given.get("questions", []), MAX_QUESTIONS, MAX_WORDS)
+    questions = _texts(name, "questions", row.get("questions", []), MAX_QUESTIONS, MAX_WORDS)
     if not all(lists) or not (lists or questions):
         raise BadRegistry(f"blocker {name!r}: no question can match it; 'terms' has a list of alternatives each")
     return Blocker(
         id=name,
-        missing=_text(name, "missing", given.get("missing"), MAX_WORDS),
-        holder=_text(name, "holder", given.get("holder"), MAX_HOLDER),
+        missing=_checked_text(name, "missing", row.get("missing"), MAX_WORDS),
+        holder=_checked_text(name, "holder", row.get("holder"), MAX_HOLDER),
         terms=lists,
         questions=questions,
-        answer=_text(name, "answer", given.get("answer"), MAX_ANSWER),
-        fact=_text(name, "fact", given["fact"], MAX_WORDS) if "fact" in given else "",
+        answer=_checked_text(name, "answer", row.get("answer"), MAX_ANSWER),
+        fact=_checked_text(name, "fact", row["fact"], MAX_WORDS) if "fact" in row else "",
     )
 
 
-def _text(name: str, key: str, value: Any, limit: int) -> str:
+def _checked_text(name: str, key: str, value: Any, limit: int) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > limit:
         raise BadRegistry(f"blocker {name!r}: '{key}' is not a text of at most {limit} characters")
     if _UNSTORABLE.search(value):
@@ -170,10 +170,10 @@ def _text(name: str, key: str, value: Any, limit: int) -> str:
     return value
 
 
-def _texts(name: str, key: str, given: Any, most: int, limit: int) -> tuple[str, ...]:
-    if not isinstance(given, list) or len(given) > most:
+def _texts(name: str, key: str, listed: Any, most: int, limit: int) -> tuple[str, ...]:
+    if not isinstance(listed, list) or len(listed) > most:
         raise BadRegistry(f"blocker {name!r}: '{key}' has a list that is not one of at most {most} texts")
-    found = tuple(_text(name, key, one, limit) for one in given)
-    if any(not words_of(one).strip() for one in found):
+    texts = tuple(_checked_text(name, key, one, limit) for one in listed)
+    if any(not words_of(one).strip() for one in texts):
         raise BadRegistry(f"blocker {name!r}: '{key}' has a text without a word")
-    return found
+    return texts

@@ -211,9 +211,9 @@ class EnvironmentClient:
         world that ended from outside (`WorldLost`; reported if the reset asked for `state_diff`).
         """
         made = dict(arguments or {})
-        found = await self._surely(lambda: self._call(name, made))
-        self._made.append(Made(name, made, _digest(found), found.metadata.get("mark")))
-        return found
+        observation = await self._surely(lambda: self._call(name, made))
+        self._made.append(Made(name, made, _digest(observation), observation.metadata.get("mark")))
+        return observation
 
     async def _call(self, name: str, arguments: dict[str, Any], mark: Mapping[str, Any] | None = None) -> Observation:
         return _present(await self._tool(name, arguments, self._step_timeout_s, mark))
@@ -282,9 +282,9 @@ class EnvironmentClient:
         `settle`.
         """
         made = Made(name, dict(arguments), "", dict(mark) if mark else None)
-        (found,) = await self._surely(lambda: self._together([made]))
-        self._compare(made, found)
-        return found
+        (observation,) = await self._surely(lambda: self._together([made]))
+        self._compare(made, observation)
+        return observation
 
     async def calls_again(
         self, calls: Iterable[tuple[str, Mapping[str, Any], Mapping[str, Any] | None]]
@@ -293,11 +293,11 @@ class EnvironmentClient:
         message to the server, and one back. Yields each result once it is compared."""
         left = [Made(name, dict(arguments), "", dict(mark) if mark else None) for name, arguments, mark in calls]
         while left:
-            found = await self._surely(functools.partial(self._together, left))
-            for call, one in zip(left, found, strict=False):
-                self._compare(call, one)
-                yield one
-            left = left[len(found) :]
+            observations = await self._surely(functools.partial(self._together, left))
+            for call, observation in zip(left, observations, strict=False):
+                self._compare(call, observation)
+                yield observation
+            left = left[len(observations) :]
 
     async def _together(self, calls: Sequence[Made]) -> list[Observation]:
         """Make the first of these calls with one message, and return their results; at least one."""
@@ -330,10 +330,10 @@ class EnvironmentClient:
         else:
             await EnvironmentClient.reset(self, **self._start)
         while left:
-            found = await self._together(left)
-            for call, one in zip(left, found, strict=False):
-                self._compare(call, one)
-            left = left[len(found) :]
+            observations = await self._together(left)
+            for call, observation in zip(left, observations, strict=False):
+                self._compare(call, observation)
+            left = left[len(observations) :]
         await self.settle()
 
     async def settle(self) -> None:
@@ -341,9 +341,9 @@ class EnvironmentClient:
         if self._unlike:
             raise Diverged(f"The world cannot be restored: {self._unlike}.")
 
-    def _compare(self, call: Made, found: Observation) -> None:
-        number, mark = len(self._made) + 1, found.metadata.get("mark") or {}
-        problem = _difference(call, found, self.restored)
+    def _compare(self, call: Made, observation: Observation) -> None:
+        number, mark = len(self._made) + 1, observation.metadata.get("mark") or {}
+        problem = _difference(call, observation, self.restored)
         here = f"{call.name}, call {number}, {problem or OTHER_DATABASE}"
         if problem and not (self._restores and problem == OTHER_DATABASE):
             raise Diverged(f"The world cannot be restored: {self._unlike or here}.")
@@ -354,7 +354,7 @@ class EnvironmentClient:
         elif problem:
             self._unlike = self._unlike or here
         self.restored.calls += 1
-        self._made.append(call if call.seen else replace(call, seen=_digest(found)))
+        self._made.append(call if call.seen else replace(call, seen=_digest(observation)))
 
     async def verify(self, final_answer: str | None = None, mode: str = "code") -> Observation:
         """Seal the episode and run its verifier. Called again, the server returns the stored result."""
@@ -371,10 +371,10 @@ class EnvironmentClient:
         arguments: dict[str, Any] = {"verifier": dict(verifier)}
         if final_answer is not None:
             arguments["final_answer"] = final_answer
-        found = await self._surely(lambda: self._control("verify", arguments, self._verify_timeout_s))
-        if found.metadata.get("verifier_sha256") != sha256:
-            raise ServerRefused(found.error or "the server does not run sent verifiers", "verifier_refused")
-        return found
+        observation = await self._surely(lambda: self._control("verify", arguments, self._verify_timeout_s))
+        if observation.metadata.get("verifier_sha256") != sha256:
+            raise ServerRefused(observation.error or "the server does not run sent verifiers", "verifier_refused")
+        return observation
 
     async def done(self) -> Observation:
         """End the episode on the server."""
@@ -410,13 +410,13 @@ class EnvironmentClient:
     async def _data(self, message: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         return await self._exchange(message, "observation", timeout_s)
 
-    async def _exchange(self, message: dict[str, Any], wanted: str, timeout_s: float) -> dict[str, Any]:
+    async def _exchange(self, message: dict[str, Any], answer_kind: str, timeout_s: float) -> dict[str, Any]:
         """Send one frame and read its response. Any failure that breaks this order closes the connection."""
         kind = kind_of(message)
         with spans.span(f"environment {kind}", spans.CLIENT, call=kind):
-            return await self._exchanged(message, wanted, timeout_s)
+            return await self._exchanged(message, answer_kind, timeout_s)
 
-    async def _exchanged(self, message: dict[str, Any], wanted: str, timeout_s: float) -> dict[str, Any]:
+    async def _exchanged(self, message: dict[str, Any], answer_kind: str, timeout_s: float) -> dict[str, Any]:
         async with self._turn:
             if self._lost is not None or self._socket is None:
                 raise SessionLost(self._lost or "the client is not connected")
@@ -434,7 +434,7 @@ class EnvironmentClient:
             except asyncio.CancelledError:
                 await self._lose("a request was cancelled before its response")
                 raise
-        return await self._read(text, wanted)
+        return await self._read(text, answer_kind)
 
     def _why_closed(self, error: ConnectionClosed) -> str:
         if error.sent is not None and error.sent.code == CloseCode.MESSAGE_TOO_BIG:
@@ -447,24 +447,24 @@ class EnvironmentClient:
             # Aborted: a closing handshake would wait for the server.
             connection.transport.abort()
 
-    async def _read(self, text: str | bytes, wanted: str) -> dict[str, Any]:
+    async def _read(self, text: str | bytes, answer_kind: str) -> dict[str, Any]:
         try:
             frame = json.loads(text)
         except (ValueError, RecursionError):
             frame = None
-        return await self._accepted(frame, wanted)
+        return await self._accepted(frame, answer_kind)
 
-    async def _accepted(self, frame: Any, wanted: str) -> dict[str, Any]:
+    async def _accepted(self, frame: Any, answer_kind: str) -> dict[str, Any]:
         try:
             kind, data = frame["type"], frame["data"]
         except (TypeError, KeyError) as error:
             await self._lose("invalid frame from the environment server")
             raise SessionLost(self._lost) from error
-        if kind == wanted and isinstance(data, dict):
+        if kind == answer_kind and isinstance(data, dict):
             return data
         if kind == "error" and isinstance(data, dict):
             raise _refusal(data)
-        await self._lose(f"the environment server replied {one_line(repr(kind))}, expected {wanted!r}")
+        await self._lose(f"the environment server replied {one_line(repr(kind))}, expected {answer_kind!r}")
         raise SessionLost(self._lost)
 
 
@@ -502,11 +502,11 @@ def fitting(messages: Iterable[str]) -> int:
     return taken
 
 
-def _present(found: Observation) -> Observation:
+def _present(observation: Observation) -> Observation:
     """Return the result of a call. Raises `WorldLost` if its world ended from outside."""
-    if found.metadata.get("world") == "lost":
-        raise WorldLost(found.error or "the environment was lost")
-    return found
+    if observation.metadata.get("world") == "lost":
+        raise WorldLost(observation.error or "the environment was lost")
+    return observation
 
 
 def _refusal(data: dict[str, Any]) -> AwmenvError:
@@ -524,11 +524,11 @@ def _refusal(data: dict[str, Any]) -> AwmenvError:
 
 def _details(errors: Any) -> str:
     """Return the first of the errors that a server names beside its message: where, and what."""
-    found = [one for one in errors[:5] if isinstance(one, dict)] if isinstance(errors, list) else []
+    details = [one for one in errors[:5] if isinstance(one, dict)] if isinstance(errors, list) else []
     return "; ".join(
-        f"{'.'.join(str(part) for part in place)} {one_line(str(one.get('msg', '')))}".strip()
-        for one in found
-        if isinstance(place := one.get("loc", ()), list | tuple)
+        f"{'.'.join(str(part) for part in place)} {one_line(str(detail.get('msg', '')))}".strip()
+        for detail in details
+        if isinstance(place := detail.get("loc", ()), list | tuple)
     )
 
 
@@ -540,10 +540,10 @@ def socket_url(url: str) -> str:
     return urlunsplit(parts._replace(scheme=scheme, path=path if path.endswith("/ws") else f"{path}/ws"))
 
 
-def _difference(call: Made, found: Observation, restored: Restored) -> str:
+def _difference(call: Made, observation: Observation, restored: Restored) -> str:
     """Return how the result of a repeated call differs, in words; empty if it does not. Records a lower grade."""
-    mark = found.metadata.get("mark") or {}
-    if call.seen and _digest(found) != call.seen:
+    mark = observation.metadata.get("mark") or {}
+    if call.seen and _digest(observation) != call.seen:
         return "brings something else now"
     if call.mark is None or not mark:
         return ""
@@ -560,7 +560,7 @@ def _difference(call: Made, found: Observation, restored: Restored) -> str:
     return ""
 
 
-def _digest(found: Observation) -> str:
+def _digest(observation: Observation) -> str:
     """Hash the visible part of a call's result."""
-    came = json.dumps([found.error, found.tool_result], sort_keys=True)
+    came = json.dumps([observation.error, observation.tool_result], sort_keys=True)
     return hashlib.sha256(came.encode()).hexdigest()

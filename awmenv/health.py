@@ -33,7 +33,7 @@ class Form:
         return cls(data["state"], data.get("says", ""), error, judged)
 
     def in_words(self, name: str) -> str:
-        said = {
+        phrase = {
             "missing": "is missing",
             "broken": "does not compile",
             "fails": "does not run",
@@ -41,7 +41,7 @@ class Form:
             if self.says
             else "returns evidence for a judge",
         }[self.state]
-        return f"The {name} form {said}{f': {self.error}' if self.error else ''}".rstrip(".") + "."
+        return f"The {name} form {phrase}{f': {self.error}' if self.error else ''}".rstrip(".") + "."
 
 
 @dataclass(frozen=True)
@@ -78,22 +78,22 @@ class Health:
     def remarks(self) -> list[str]:
         """Warnings, most severe first; empty without problems and for an unchecked verifier."""
         forms = (("code", self.code), ("SQL", self.sql))
-        found = [f"the {name} form does not compile" for name, form in forms if form.state == "broken"]
-        found += [
+        remarks = [f"the {name} form does not compile" for name, form in forms if form.state == "broken"]
+        remarks += [
             f"the {name} form does not run on the unmodified database" for name, form in forms if form.state == "fails"
         ]
-        found += self._about_nothing()
-        return found + [
+        remarks += self._about_nothing()
+        return remarks + [
             f"the {name} form swallows an error" for name, form in forms if form.state == "runs" and form.error
         ]
 
     def _about_nothing(self) -> list[str]:
-        said = {form.says for form in (self.code, self.sql) if form.says}
-        if len(said) == 2:
+        verdicts = {form.says for form in (self.code, self.sql) if form.says}
+        if len(verdicts) == 2:
             return ["code and SQL disagree on the unmodified database"]
-        if said == {"complete"} and not self.expects_no_change:
+        if verdicts == {"complete"} and not self.expects_no_change:
             return ["returns complete on the unmodified database"]
-        if said == {"others"} and self.expects_no_change:
+        if verdicts == {"others"} and self.expects_no_change:
             return ["returns others although the task needs no change"]
         return []
 

@@ -23,12 +23,12 @@ Prints = tuple[tuple[str, int, int], ...]
 
 def prints(folder: Path, names: Iterable[str]) -> Prints:
     """Return size and modification time of each existing file, which identify a state of a pack."""
-    found = []
+    states = []
     for name in names:
         with contextlib.suppress(OSError):
             stat = (folder / name).stat()
-            found.append((name, stat.st_size, stat.st_mtime_ns))
-    return tuple(found)
+            states.append((name, stat.st_size, stat.st_mtime_ns))
+    return tuple(states)
 
 
 def read(cache: Path, folder: Path, state: Prints, kind: str = "index") -> dict[str, Any] | None:

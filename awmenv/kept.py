@@ -17,15 +17,15 @@ FOLDER = "worlds"
 
 def owner_of(scenario: str, world: Mapping[str, Any]) -> str:
     """Return whose databases these are: a scenario's, from one start, of one session and those that continue it."""
-    found = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for part in (scenario, world["base"]["digest"], world["clock"], world["seed"]):
-        found.update(json.dumps(part, sort_keys=True).encode() + b"\0")
-    return found.hexdigest()
+        digest.update(json.dumps(part, sort_keys=True).encode() + b"\0")
+    return digest.hexdigest()
 
 
 def forget(cache: Path, scenario: str, world: Mapping[str, Any]) -> int:
     """Delete the databases that are kept of this world, and return their number."""
-    found = list((cache / FOLDER).glob(f"{owner_of(scenario, world)}-*"))
-    for path in found:
+    paths = list((cache / FOLDER).glob(f"{owner_of(scenario, world)}-*"))
+    for path in paths:
         path.unlink(missing_ok=True)
-    return len(found)
+    return len(paths)

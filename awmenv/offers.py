@@ -52,8 +52,8 @@ class Offer:
 
     @property
     def digest(self) -> str:
-        said = [self.kind, [[one.name, one.description, one.input_schema] for one in self.tools], self.fixed]
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+        parts = [self.kind, [[one.name, one.description, one.input_schema] for one in self.tools], self.fixed]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def offer_of(schema: Any, listed: Sequence[Tool]) -> Offer:
@@ -70,8 +70,8 @@ def offer_of(schema: Any, listed: Sequence[Tool]) -> Offer:
 
 
 def action_schema(schema: Any) -> dict[str, Any]:
-    found = schema.get("action") if isinstance(schema, Mapping) else None
-    return dict(found) if isinstance(found, Mapping) else {}
+    action = schema.get("action") if isinstance(schema, Mapping) else None
+    return dict(action) if isinstance(action, Mapping) else {}
 
 
 def calls_tools(action: Mapping[str, Any]) -> bool:
@@ -111,13 +111,13 @@ def actions_in(action: Mapping[str, Any]) -> list[ActionTool]:
         alternatives = [action] if action else []
     if len(alternatives) > MAX_VARIANTS:
         raise BrokenServer(f"The schema has {len(alternatives)} actions, more than {MAX_VARIANTS}.")
-    found: list[ActionTool] = []
-    for one in alternatives:
-        whole = _resolved(one, shared)
+    tools: list[ActionTool] = []
+    for alternative in alternatives:
+        whole = _resolved(alternative, shared)
         if whole is None:
             raise BrokenServer("The schema of the server's actions names a part that it does not have.")
-        found.append(_as_tool(whole, shared, {known.tool.name for known in found}))
-    return found
+        tools.append(_as_tool(whole, shared, {known.tool.name for known in tools}))
+    return tools
 
 
 def _resolved(schema: Any, shared: Any) -> dict[str, Any] | None:
@@ -130,29 +130,29 @@ def _resolved(schema: Any, shared: Any) -> dict[str, Any] | None:
 
 
 def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
-    found = schema.get("properties")
-    return dict(found) if isinstance(found, Mapping) else {}
+    properties = schema.get("properties")
+    return dict(properties) if isinstance(properties, Mapping) else {}
 
 
 def _as_tool(schema: Mapping[str, Any], shared: Any, taken: set[str]) -> ActionTool:
     properties = {name: one for name, one in _properties(schema).items() if name != "metadata"}
     fixed = {name: one["const"] for name, one in properties.items() if isinstance(one, Mapping) and "const" in one}
     free = {name: one for name, one in properties.items() if name not in fixed}
-    wanted = schema.get("required")
-    needed = [name for name in wanted if isinstance(name, str) and name in free] if isinstance(wanted, list) else []
+    required = schema.get("required")
+    needed = [name for name in required if isinstance(name, str) and name in free] if isinstance(required, list) else []
     shown: dict[str, Any] = {"type": "object", "properties": free, "additionalProperties": False}
     shown |= {"required": needed} if needed else {}
     shown |= {"$defs": dict(shared)} if isinstance(shared, Mapping) and shared else {}
     # a constant names an alternative better than the class of the server
-    said = next((value for value in fixed.values() if isinstance(value, str)), None) or schema.get("title")
+    title = next((value for value in fixed.values() if isinstance(value, str)), None) or schema.get("title")
     description = schema.get("description")
-    tool = Tool(_name(said, taken), description if isinstance(description, str) else "", shown)
+    tool = Tool(_name(title, taken), description if isinstance(description, str) else "", shown)
     return ActionTool(tool, fixed)
 
 
-def _name(said: Any, taken: set[str]) -> str:
+def _name(title: Any, taken: set[str]) -> str:
     """Return a tool's name from a title: `GuessAction` is `guess`."""
-    plain = _NOT_NAME.sub("_", _WORD.sub("_", said[:200])).strip("_").lower() if isinstance(said, str) else ""
+    plain = _NOT_NAME.sub("_", _WORD.sub("_", title[:200])).strip("_").lower() if isinstance(title, str) else ""
     short = plain.removesuffix("_action") or "act"
     base = (short if short not in RESERVED_TOOLS else f"{short}_action")[:60]
     number = 1
@@ -163,23 +163,23 @@ def _name(said: Any, taken: set[str]) -> str:
 
 def reward_of(data: Mapping[str, Any]) -> float | None:
     """Return the reward of a step's frame. Raises `BrokenServer` if it is no number."""
-    found = data.get("reward")
-    if found is None:
+    reward = data.get("reward")
+    if reward is None:
         return None
     try:
-        if isinstance(found, bool | int | float) and math.isfinite(float(found)):
-            return float(found)
+        if isinstance(reward, bool | int | float) and math.isfinite(float(reward)):
+            return float(reward)
     except OverflowError:
         pass
-    raise BrokenServer(f"The reward of the server is no number: {one_line(repr(found))}")
+    raise BrokenServer(f"The reward of the server is no number: {one_line(repr(reward))}")
 
 
 def done_of(data: Mapping[str, Any]) -> bool:
     """Return whether a step's frame ends the episode. Raises `BrokenServer` if the server does not say so."""
-    found = data.get("done", False)
-    if found is None or isinstance(found, bool):
-        return bool(found)
-    raise BrokenServer(f"`done` of the server is neither true nor false: {one_line(repr(found))}")
+    done = data.get("done", False)
+    if done is None or isinstance(done, bool):
+        return bool(done)
+    raise BrokenServer(f"`done` of the server is neither true nor false: {one_line(repr(done))}")
 
 
 def without_success(value: Any, depth: int = 0) -> Any:
@@ -197,8 +197,8 @@ def seen_in(data: Mapping[str, Any]) -> dict[str, Any]:
     body = data.get("observation")
     if not isinstance(body, Mapping):
         return {} if body is None else {"value": without_success(body)}
-    found: dict[str, Any] = without_success({name: one for name, one in body.items() if name != "metadata"})
-    return found
+    seen: dict[str, Any] = without_success({name: one for name, one in body.items() if name != "metadata"})
+    return seen
 
 
 def result_in(data: Mapping[str, Any]) -> tuple[Any, str | None]:
@@ -213,8 +213,8 @@ def result_in(data: Mapping[str, Any]) -> tuple[Any, str | None]:
         text = _text_of(result.get("content"))
         if result.get("is_error"):
             return None, _words(text or "the tool failed")
-        known = (result.get("data"), result.get("structured_content"), text)
-        result = next((one for one in known if one is not None), None)
+        candidates = (result.get("data"), result.get("structured_content"), text)
+        result = next((one for one in candidates if one is not None), None)
     names = {"tool_name", "result", "error"}
     more = {name: one for name, one in seen_in(data).items() if name not in names and one is not None}
     return ({"result": result, **more} if more else result), None
@@ -227,8 +227,8 @@ def _text_of(content: Any) -> str | None:
     return "\n".join(texts) if texts else None
 
 
-def _words(said: Any) -> str:
-    text = said if isinstance(said, str) else json.dumps(said, default=str)
+def _words(content: Any) -> str:
+    text = content if isinstance(content, str) else json.dumps(content, default=str)
     return text if len(text) <= 4000 else f"{text[:4000]} [cut: {len(text)} characters]"
 
 
@@ -236,8 +236,8 @@ def task_text(spec: Any) -> str:
     """Return the words of a task from its server, or "": a spec can hold the answer, so only known names are read."""
     if isinstance(spec, str):
         return spec.strip()
-    found = spec if isinstance(spec, Mapping) else {}
-    return next((one.strip() for name in _TEXTS if isinstance(one := found.get(name), str) and one.strip()), "")
+    fields = spec if isinstance(spec, Mapping) else {}
+    return next((one.strip() for name in _TEXTS if isinstance(one := fields.get(name), str) and one.strip()), "")
 
 
 def reset_arguments(splits: Sequence[str], scenario: str, task_idx: int, seed: int | None) -> dict[str, Any]:
@@ -258,20 +258,20 @@ def changed(before: Offer, now: Offer) -> str:
         for what, names in (("missing:", missing), ("new:", new), ("other:", other))
         if names
     ]
-    said = "; ".join(parts) or f"{before.kind} are {now.kind} now"
-    return f"The server changed its tools since the launch ({said})."
+    differences = "; ".join(parts) or f"{before.kind} are {now.kind} now"
+    return f"The server changed its tools since the launch ({differences})."
 
 
 def lie_in(offer: Offer, name: str, errors: Sequence[Any]) -> str:
     """Return where the errors of a refused action contradict the published schema; "" if nowhere."""
     tool = next(one for one in offer.tools if one.name == name)
-    known = {*_properties(tool.input_schema), *offer.fixed.get(name, {}), "metadata"}
+    names = {*_properties(tool.input_schema), *offer.fixed.get(name, {}), "metadata"}
     for error in errors:
         place = error.get("loc") if isinstance(error, Mapping) else None
         if not isinstance(place, list) or len(place) != 1 or not isinstance(place[0], str):
             continue
-        if error.get("type") == "missing" and place[0] not in known:
+        if error.get("type") == "missing" and place[0] not in names:
             return f"it wants {one_line(place[0])}, which is not in it"
-        if error.get("type") == "extra_forbidden" and place[0] in known:
+        if error.get("type") == "extra_forbidden" and place[0] in names:
             return f"it refuses {one_line(place[0])}, which is in it"
     return ""

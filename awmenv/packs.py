@@ -164,10 +164,10 @@ class Pack:
         return {name: scenario for name, scenario in sorted(self.known.items()) if not scenario.playable}
 
     def scenario(self, name: str) -> Scenario:
-        found = self.known.get(normalise_name(name))
-        if found is None:
+        scenario = self.known.get(normalise_name(name))
+        if scenario is None:
             raise UnknownScenario(f"Scenario '{name}' not found")
-        return found
+        return scenario
 
     def tasks(self, scenario: str) -> list[str]:
         """Return the tasks' texts in order."""
@@ -203,8 +203,8 @@ class Pack:
 
     def keep_builds(self, cache: Path) -> None:
         """Store the build results of playable scenarios beside the index, for later loads with this cache."""
-        found = {name: built.wire() for name, built in self.builds.items() if self.known[name].playable}
-        indexes.write(cache, self.folder, state_of(self.folder), found, "builds")
+        builds = {name: built.wire() for name, built in self.builds.items() if self.known[name].playable}
+        indexes.write(cache, self.folder, state_of(self.folder), builds, "builds")
 
     def _recall_builds(self, kept: dict[str, Any]) -> None:
         for name, wire in kept.items():
@@ -251,13 +251,13 @@ class Pack:
         return {
             "known": [
                 [
-                    one.name,
-                    one.description,
-                    one.task_count,
-                    [[n, sorted(m)] for n, m in one.verifiers.items()],
-                    one.problems,
+                    scenario.name,
+                    scenario.description,
+                    scenario.task_count,
+                    [[n, sorted(m)] for n, m in scenario.verifiers.items()],
+                    scenario.problems,
                 ]
-                for one in self.known.values()
+                for scenario in self.known.values()
             ],
             "rows": [[*key, *astuple(place)] for key, place in self._rows.items()],
             "verifiers": [[*key, *astuple(place)] for key, place in self._verifiers.items()],

@@ -48,8 +48,8 @@ class PlainClient(EnvironmentClient):
     async def _listed(self) -> list[Tool]:
         """Return the tools that the session lists over MCP; none if it has no MCP."""
         asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-        said = await self._exchange({"type": "mcp", "data": asked}, "mcp", self._step_timeout_s)
-        result = said.get("result")
+        answer = await self._exchange({"type": "mcp", "data": asked}, "mcp", self._step_timeout_s)
+        result = answer.get("result")
         tools = result.get("tools") if isinstance(result, Mapping) else None
         if tools is None:
             return []
@@ -123,10 +123,10 @@ class PlainClient(EnvironmentClient):
             kind = "complete" if reward >= self._complete_at else "incomplete" if reward > 0 else "others"
             words = f"The environment gave the reward {reward:g} with the step that ended the episode."
             words += f" {self._complete_at:g} or more counts as complete. There is no verifier."
-        found = {"result": kind, "found_by": "environment", "message": words}
+        verdict = {"result": kind, "found_by": "environment", "message": words}
         paid = reward if done and reward is not None else 0.0
         return Observation(
-            reward_type=kind, reward=paid, done=True, verify_result=found, metadata={"mode": OF_ENVIRONMENT}
+            reward_type=kind, reward=paid, done=True, verify_result=verdict, metadata={"mode": OF_ENVIRONMENT}
         )
 
     async def done(self) -> Observation:

@@ -229,10 +229,10 @@ _FORM = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 
 
 def _context_of(header: str) -> Any:
-    found = _FORM.fullmatch(header)
-    if found is None:
+    match = _FORM.fullmatch(header)
+    if match is None:
         return None
-    trace, parent, flags = (int(part, 16) for part in found.groups())
+    trace, parent, flags = (int(part, 16) for part in match.groups())
     context = _api.SpanContext(trace, parent, is_remote=True, trace_flags=_api.TraceFlags(flags))
     return context if context.is_valid else None
 
@@ -245,9 +245,9 @@ def _context_with(header: str) -> Any:
 
 def _fitting(attributes: dict[str, object]) -> dict[str, str | int]:
     """Return the attributes whose values have their form, under the names of the collector."""
-    found: dict[str, str | int] = {}
+    fitting: dict[str, str | int] = {}
     for name, value in attributes.items():
-        known, form = ATTRIBUTES[name]
+        label, form = ATTRIBUTES[name]
         if value is not None and form.fullmatch(str(value)):
-            found[known] = value if isinstance(value, int) else str(value)
-    return found
+            fitting[label] = value if isinstance(value, int) else str(value)
+    return fitting

@@ -44,7 +44,9 @@ class Scheduler(PersistentScheduler):
 
     def _drop_future(self) -> None:
         ahead = [
-            one for one in self.schedule.values() if one.last_run_at and one.last_run_at - one.default_now() > AHEAD
+            scheduled
+            for scheduled in self.schedule.values()
+            if scheduled.last_run_at and scheduled.last_run_at - scheduled.default_now() > AHEAD
         ]
         if ahead:
             log.warning("the clock was ahead: %d tasks were sent in the future, and start over", len(ahead))
@@ -55,8 +57,8 @@ class Scheduler(PersistentScheduler):
 
 def last_runs() -> dict[str, datetime | None]:
     """Return when each periodic task ended last, as its worker reported. Raises `RedisError` without Valkey."""
-    found: Any = measures.connection().hgetall(measures.RAN)
-    ran = {task.decode(): datetime.fromtimestamp(float(at), UTC) for task, at in found.items()}
+    reports: Any = measures.connection().hgetall(measures.RAN)
+    ran = {task.decode(): datetime.fromtimestamp(float(at), UTC) for task, at in reports.items()}
     latest = datetime.now(UTC) + AHEAD
     return {task: at if (at := ran.get(task)) and at <= latest else None for task in _schedules()}
 

@@ -34,8 +34,8 @@ VERSIONED = re.compile(r"/static/([0-9a-f]{12})/(.+)")
 
 def version_of(path: str) -> tuple[str, str]:
     """Return the version that the address of a file names, and the file; ours without one."""
-    found = VERSIONED.fullmatch(path)
-    return (found[1], found[2]) if found else ("", path.removeprefix("/static/"))
+    match = VERSIONED.fullmatch(path)
+    return (match[1], match[2]) if match else ("", path.removeprefix("/static/"))
 
 
 class Version:
@@ -98,17 +98,17 @@ def keep(version: str) -> None:
 def read(version: str, name: str) -> bytes | None:
     """Return a file of another version, compressed by gzip."""
     try:
-        found = measures.connection().hget(FILES.format(version), name)
+        content = measures.connection().hget(FILES.format(version), name)
     except (redis.RedisError, OSError):
         return None
-    return found if isinstance(found, bytes) else None
+    return content if isinstance(content, bytes) else None
 
 
 def _digest() -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, content in sorted(_files()):
-        found.update(f"{name}\0".encode() + hashlib.sha256(content).digest())
-    return found.hexdigest()[:12]
+        digest.update(f"{name}\0".encode() + hashlib.sha256(content).digest())
+    return digest.hexdigest()[:12]
 
 
 def _files() -> Iterator[tuple[str, bytes]]:
@@ -123,5 +123,5 @@ def _paths() -> Iterator[tuple[str, str]]:
 
 
 def _mark(path: str) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_mtime_ns, found.st_size
+    status = os.stat(path)
+    return status.st_mtime_ns, status.st_size

@@ -142,8 +142,8 @@ class Refusals(MiddlewareMixin):
             return None
         _unify_line_ends(request)
         checked = ANSWERED if request.path.endswith("/answer") else frozenset[str]()
-        given = [request.path, *_values(request.GET), *_values(request.POST, checked)]
-        return self.process_exception(request, NotFound()) if any("\x00" in value for value in given) else None
+        texts = [request.path, *_values(request.GET), *_values(request.POST, checked)]
+        return self.process_exception(request, NotFound()) if any("\x00" in value for value in texts) else None
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if isinstance(error, AWAY) or is_of_full_disk(error):

@@ -108,16 +108,16 @@ def endpoints(role: str, first: EndpointConfig | None, further: str) -> dict[str
     `small`). Expert models are asked in this order.
     """
     prefix, names = f"AWMWEB_{role.upper()}_", f"AWMWEB_{role.upper()}S"
-    found = {role: first} if first is not None else {}
+    models = {role: first} if first is not None else {}
     for name in filter(None, (part.strip() for part in further.split(","))):
-        if not name.isidentifier() or name in found:
+        if not name.isidentifier() or name in models:
             _stop(names, f"expected different plain names, got {name!r}")
-        one = endpoint(f"{prefix}{name.upper()}_")
-        if one is None:
+        model = endpoint(f"{prefix}{name.upper()}_")
+        if model is None:
             _stop(f"{prefix}{name.upper()}_*", f"{names} names {name!r}, but its endpoint is not set")
         else:
-            found[name] = one
-    return found
+            models[name] = model
+    return models
 
 
 def limits(first: int, agents: Iterable[str]) -> dict[str, int]:
@@ -167,12 +167,12 @@ def environment_server(name: str) -> dict[str, Any]:
 
 def environments(further: str) -> dict[str, dict[str, Any]]:
     """Return further environment servers by name, each with its own variables (AWMWEB_ENVIRONMENT_LAB_URL: `lab`)."""
-    found: dict[str, dict[str, Any]] = {}
+    servers: dict[str, dict[str, Any]] = {}
     for name in filter(None, (part.strip() for part in further.split(","))):
-        if not name.isidentifier() or name in found or name == "awm":
+        if not name.isidentifier() or name in servers or name == "awm":
             _stop("AWMWEB_ENVIRONMENTS", f"expected different plain names other than 'awm', got {name!r}")
-        found[name] = environment_server(name)
-    return found
+        servers[name] = environment_server(name)
+    return servers
 
 
 def mail_server() -> MailServer | None:
@@ -260,15 +260,15 @@ def database(url: str, pooler: str) -> dict[str, Any]:
     the server, so nothing may depend on a session: no prepared statement, no cursor after its transaction, and no limit
     that is set when the connection is made (`awmweb.asgi`)."""
     has_session = pooler == "none"
-    found: dict[str, Any] = dict(dj_database_url.parse(url, engine="people.postgres"))
-    options = found.setdefault("OPTIONS", {})
+    config: dict[str, Any] = dict(dj_database_url.parse(url, engine="people.postgres"))
+    options = config.setdefault("OPTIONS", {})
     # without `reconnect_timeout` a pool waits longer after each attempt, and pages fail long after the database is back
     options["pool"] = {"min_size": 0, "max_size": 32, "timeout": 4, "max_idle": 60, "reconnect_timeout": 2}
     options["server_side_binding"] = True
     # a statement that a connection sends for the sixth time is prepared: parsing and planning took half of its time
     options["prepare_threshold"] = 5 if has_session else None
-    found["DISABLE_SERVER_SIDE_CURSORS"] = not has_session
-    return found
+    config["DISABLE_SERVER_SIDE_CURSORS"] = not has_session
+    return config
 
 
 def runs_on(var: Path) -> bool:

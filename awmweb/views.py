@@ -88,9 +88,13 @@ def _shell(request: HttpRequest) -> dict[str, Any] | None:
         "reviews": holds(person(membership), may_see_reviews),
         "project": membership.project,
         "projects": [
-            {"name": one.project.name, "url": addresses.in_project(one.project.slug, ""), "here": one == membership}
-            for one in memberships(request)
-            if not one.project.archived_at
+            {
+                "name": member.project.name,
+                "url": addresses.in_project(member.project.slug, ""),
+                "here": member == membership,
+            }
+            for member in memberships(request)
+            if not member.project.archived_at
         ],
         "all_projects": addresses.without_project("projects"),
         "sign_out": addresses.without_project("logout"),
@@ -124,7 +128,7 @@ def home(request: MemberRequest) -> HttpResponse:
     """Show open asks, live episodes and recent outcomes."""
     actor = request.actor
     now, zone = timezone.now(), zone_of(request)
-    found, rows = board.front_rows(actor, now, HOME_ASKS)
+    spots, rows = board.front_rows(actor, now, HOME_ASKS)
     advises, may_judge = holds(actor, may_advise), holds(actor, may_review)
     waiting = reports.waiting_for(actor, now) if may_judge else []
     only_reviews = waiting and not advises
@@ -133,7 +137,7 @@ def home(request: MemberRequest) -> HttpResponse:
         "awmweb/home.html",
         {
             "asks": rows,
-            "headline": (_reviews_headline(waiting), None) if only_reviews else _headline(actor, found, now),
+            "headline": (_reviews_headline(waiting), None) if only_reviews else _headline(actor, spots, now),
             "underline": "" if only_reviews else board.underline(online.outlook(actor.project, now)),
             "reviews": waiting,
             "may_review": may_judge,
@@ -144,7 +148,7 @@ def home(request: MemberRequest) -> HttpResponse:
             "exportable": wall.complete_up_to(actor, EXPORTABLE_MAX + 1),
             "exportable_max": EXPORTABLE_MAX,
             "played": scoped(Episode.objects.all(), actor.project).exists(),
-            "new_here": not found and not scoped(Ask.objects.all(), actor.project).exists(),
+            "new_here": not spots and not scoped(Ask.objects.all(), actor.project).exists(),
             "needs": operating.needs_of(actor, now),
             "may_advise": advises,
             "may_launch": holds(actor, may_launch),
@@ -154,8 +158,8 @@ def home(request: MemberRequest) -> HttpResponse:
     )
 
 
-def _headline(actor: Actor, found: list[Spot], now: datetime) -> tuple[str, datetime | None]:
-    return board.headline(found, now) if found else (_calm_headline(actor), None)
+def _headline(actor: Actor, spots: list[Spot], now: datetime) -> tuple[str, datetime | None]:
+    return board.headline(spots, now) if spots else (_calm_headline(actor), None)
 
 
 def _reviews_headline(waiting: list[reports.Waiting]) -> str:
@@ -296,11 +300,11 @@ def _further(role: str, name: str, endpoint: EndpointConfig) -> dict[str, Any]:
 
 def _role(title: str, prefix: str, words: str, endpoint: EndpointConfig | None, test: str) -> dict[str, Any]:
     """Return one role for the page; `test` is the address of its button, empty if it can't be tested from here."""
-    known = {"title": title, "slug": title.replace(" ", "-"), "prefix": prefix, "words": words, "test": test}
+    fields = {"title": title, "slug": title.replace(" ", "-"), "prefix": prefix, "words": words, "test": test}
     if endpoint is None:
-        return known
+        return fields
     return {
-        **known,
+        **fields,
         "configured": True,
         "base_url": endpoint.base_url,
         "model": endpoint.model,

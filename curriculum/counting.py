@@ -69,11 +69,11 @@ def with_executable_call(episodes: Collection[str]) -> set[str]:
     """Return the episodes in which the environment executed at least one call. Asking an expert does not count."""
     # Most episodes have an executable first call: the first query reads one row of each, the second those few.
     calls = Step.objects.filter(episode__in=episodes, kind__in=CALLS).order_by("episode", "seq")
-    found = {episode for episode, body in _bodies(calls.distinct("episode")) if is_executable(body)}
-    for episode, body in _bodies(calls.exclude(episode__in=found)):
-        if episode not in found and is_executable(body):
-            found.add(episode)
-    return found
+    executed = {episode for episode, body in _bodies(calls.distinct("episode")) if is_executable(body)}
+    for episode, body in _bodies(calls.exclude(episode__in=executed)):
+        if episode not in executed and is_executable(body):
+            executed.add(episode)
+    return executed
 
 
 def _bodies(rows: object) -> Iterator[tuple[str, str]]:
@@ -107,8 +107,8 @@ def counted(run: Run, newest: int | None = None) -> list[Solo]:
             # counts.
             is_now = not version or version == (now(scenario) or version)
             # A briefing is help, too: a briefed episode is not solo.
-            said = Solo(key, reward_type == "complete", expert == ExpertMode.OFF and BRIEFED not in marks, is_now)
-            by_episode[episode] = (source, said)
+            solo = Solo(key, reward_type == "complete", expert == ExpertMode.OFF and BRIEFED not in marks, is_now)
+            by_episode[episode] = (source, solo)
     return [said for _, said in by_episode.values()][:newest]
 
 
@@ -120,13 +120,13 @@ def of_other_versions(episodes: Collection[Solo]) -> Counter[str]:
 def rates(episodes: Collection[Solo]) -> dict[str, Rates]:
     """Return the solve counts of each task."""
     sums: dict[str, list[int]] = {}
-    for one in episodes:
-        if not one.is_now:
+    for episode in episodes:
+        if not episode.is_now:
             continue
-        row = sums.setdefault(one.task, [0, 0, 0, 0])
-        place = 0 if one.alone else 2
+        row = sums.setdefault(episode.task, [0, 0, 0, 0])
+        place = 0 if episode.alone else 2
         row[place] += 1
-        row[place + 1] += one.complete
+        row[place + 1] += episode.complete
     return {task: Rates(*row) for task, row in sums.items()}
 
 

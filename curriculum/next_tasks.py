@@ -54,8 +54,15 @@ def help_of(run: Run) -> list[Help]:
     covered."""
     rows = Decision.objects.filter(run=run, kind=Decision.Kind.OVERRIDE)
     held = [
-        Override(Phase(one.subject), one.after, one.until, one.until_step, one.undone_after, one.made_by)
-        for one in rows
+        Override(
+            Phase(decision.subject),
+            decision.after,
+            decision.until,
+            decision.until_step,
+            decision.undone_after,
+            decision.made_by,
+        )
+        for decision in rows
     ]
     return ratio.history(measured_steps(run), held)
 
@@ -63,22 +70,23 @@ def help_of(run: Run) -> list[Help]:
 def sides(run: Run) -> dict[str, str]:
     """Return the tasks that a run can use, with their side: those of packs, without partial scenarios, and those of the
     project's splits."""
-    found: dict[str, str] = {}
+    by_task: dict[str, str] = {}
     for pack in packs.packs():
         for scenario in (name for name, known in pack.scenarios.items() if not known.partial):
-            found |= {f"{scenario}/{number}": TRAIN for number in range(len(pack.tasks(scenario)))}
+            by_task |= {f"{scenario}/{number}": TRAIN for number in range(len(pack.tasks(scenario)))}
     rows = scoped(SplitTask.objects.all(), run.project, "split__project").values_list("task", "side")
     for task, side in rows.iterator(chunk_size=5000):
         # A task that one split holds out stays held out, whichever row comes last.
-        if found.get(task) != VAL:
-            found[task] = side
-    return found
+        if by_task.get(task) != VAL:
+            by_task[task] = side
+    return by_task
 
 
-def level_names(tasks: Mapping[str, str], known: Mapping[str, Rates], plan: Sequence[Level]) -> dict[str, str]:
+def level_names(tasks: Mapping[str, str], task_rates: Mapping[str, Rates], plan: Sequence[Level]) -> dict[str, str]:
     none = Rates()
     return {
-        task: levels.level_of(known.get(task, none).solo_solved, known.get(task, none).solo, plan) for task in tasks
+        task: levels.level_of(task_rates.get(task, none).solo_solved, task_rates.get(task, none).solo, plan)
+        for task in tasks
     }
 
 
@@ -86,7 +94,7 @@ def standing(
     run: Run,
     plan: CurriculumPlan,
     placed: Mapping[str, str],
-    known: Mapping[str, Rates],
+    task_rates: Mapping[str, Rates],
     seen: Sequence[Solo],
     step: int,
 ) -> LevelProgress:
@@ -97,7 +105,7 @@ def standing(
     gates = {}
     for name in names:
         held = [task for task, level in placed.items() if level == name]
-        learned = all(known[task].solo_solved == known[task].solo for task in held)
+        learned = all(task_rates[task].solo_solved == task_rates[task].solo for task in held)
         of_level = [one for one in counts if placed.get(one.task) == name]
         gates[name] = levels.gate(of_level, len(held), learned=learned)
     still = tuple(levels.opened(names, gates, before, set(placed.values())))
@@ -114,11 +122,11 @@ def content(run: Run) -> tuple[dict[str, Any], LevelProgress]:
     own = rates(seen)
     reference = _reference(run, plan)
     # A reference run decides the levels alone; the weights follow this run's own rates.
-    known = own if reference is None else rates(counted(reference))
-    placed = level_names(tasks, known, plan.as_levels())
+    task_rates = own if reference is None else rates(counted(reference))
+    placed = level_names(tasks, task_rates, plan.as_levels())
     kept_out = _kept_out(run, tasks)
     # Only tasks that a level can serve count for its gate: with others it would never open.
-    at = standing(run, plan, {task: placed[task] for task in tasks if task not in kept_out}, known, seen, step)
+    at = standing(run, plan, {task: placed[task] for task in tasks if task not in kept_out}, task_rates, seen, step)
     rows = _rows(run, plan, tasks, placed, own, at, kept_out, of_other_versions(seen))
     expert, solo = ratio.group(plan.strategy, coming.phase, plan.group_size)
     about = {
@@ -158,7 +166,7 @@ def _rows(
     plan: CurriculumPlan,
     tasks: Mapping[str, str],
     placed: Mapping[str, str],
-    known: Mapping[str, Rates],
+    task_rates: Mapping[str, Rates],
     at: LevelProgress,
     kept_out: Mapping[str, str],
     replaced: Mapping[str, int],
@@ -168,7 +176,7 @@ def _rows(
     probed = {one.task: one for one in probes.newest()}
     weigh, none, rows = METHODS[plan.method], Rates(), []
     for task, side in tasks.items():
-        level, rate = placed[task], known.get(task, none)
+        level, rate = placed[task], task_rates.get(task, none)
         # A task of unknown level is served, since only more episodes can give it one.
         is_open = level == UNKNOWN or level in at.open or task in pinned
         state = kept_out.get(task) or (SERVED if is_open else LOCKED)
@@ -196,16 +204,16 @@ def _kept_out(run: Run, tasks: Mapping[str, str]) -> dict[str, str]:
     pinned = {one.subject for one in decisions(run, Decision.Kind.PIN)}
     skipped = {one.subject for one in decisions(run, Decision.Kind.SKIP)}
     ruled, unfit = rulings.at_fault(run.project), probes.unfit(run.project)
-    found = {}
+    states = {}
     for task, side in tasks.items():
         if side == VAL:
-            found[task] = HELD_OUT
+            states[task] = HELD_OUT
         # Before the pins: of two decisions on one task, the one that keeps it out holds.
         elif task in skipped:
-            found[task] = SKIPPED
+            states[task] = SKIPPED
         elif task not in pinned and (task in ruled or task in unfit):
-            found[task] = RULED if task in ruled else UNFIT
-    return found
+            states[task] = RULED if task in ruled else UNFIT
+    return states
 
 
 def _probe(probe: Probe | None) -> dict[str, Any] | None:

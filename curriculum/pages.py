@@ -75,8 +75,8 @@ def _run_for_files(request: MemberRequest) -> Run:
 
 def _refuse_while_blind(actor: Actor, run: Run) -> None:
     # rewards and outcomes are what a reviewer with a blind queue still has to judge
-    for one in next_tasks.counted_runs(run):
-        visibility.refuse_while_blind(actor, one)
+    for run_id in next_tasks.counted_runs(run):
+        visibility.refuse_while_blind(actor, run_id)
 
 
 class DecisionFields(FormFields):

@@ -77,10 +77,10 @@ def basis(run: Run) -> str:
     project's splits and rulings, and the probes."""
     # Counts, not times: rows are only added, and two changes in one moment still count as two.
     step = TrainingStep.objects.filter(run=run).aggregate(last=Max("training_step"), count=Count("pk"))
-    said = Decision.objects.filter(run=run).aggregate(made=Count("pk"), undone=Count("undone_at"))
+    decisions = Decision.objects.filter(run=run).aggregate(made=Count("pk"), undone=Count("undone_at"))
     pinned = scoped(Split.objects.all(), run.project).count()
     ruled = scoped(Ruling.objects.all(), run.project, "case__project").count()
-    made = f"{step['last'] or 0}.{step['count']} decisions {said['made']}.{said['undone']} splits {pinned}"
+    made = f"{step['last'] or 0}.{step['count']} decisions {decisions['made']}.{decisions['undone']} splits {pinned}"
     probed = Probe.objects.aggregate(last=Max("pk"))["last"]
     # Left out while there are none: the basis of a snapshot from before these inputs stays the same.
     return made + (f" rulings {ruled}" if ruled else "") + (f" probes {probed}" if probed else "")

@@ -65,21 +65,21 @@ def record_whole(request: HttpRequest, payload: schema.WholeBatch) -> schema.Who
     checked = [_checked(said) for said in payload.episodes]
     fitting = [one for one in checked if isinstance(one, schema.WholeEpisode)]
     recorded = iter(whole.record_whole(actor_of(request), fitting))
-    found = [next(recorded) if isinstance(one, schema.WholeEpisode) else one for one in checked]
-    return schema.WholeResults(results=[_whole_result(one) for one in found])
+    results = [next(recorded) if isinstance(one, schema.WholeEpisode) else one for one in checked]
+    return schema.WholeResults(results=[_whole_result(one) for one in results])
 
 
-def _checked(said: Any) -> schema.WholeEpisode | AppError:
+def _checked(body: Any) -> schema.WholeEpisode | AppError:
     try:
-        return schema.WholeEpisode.model_validate(said)
+        return schema.WholeEpisode.model_validate(body)
     except ValidationError as error:
         return misshapen(error.errors())
 
 
-def _whole_result(found: whole.Result) -> schema.WholeResult:
-    if isinstance(found, AppError):
-        return schema.WholeResult(error=schema.ErrorBody(code=found.code, message=found.message))
-    return schema.WholeResult(**_ref(found.episode).model_dump(), known=found.known)
+def _whole_result(recorded: whole.Result) -> schema.WholeResult:
+    if isinstance(recorded, AppError):
+        return schema.WholeResult(error=schema.ErrorBody(code=recorded.code, message=recorded.message))
+    return schema.WholeResult(**_ref(recorded.episode).model_dump(), known=recorded.known)
 
 
 @served(router, "POST", "/episodes/{episode_id}/steps", schema.MAX_STEP_BYTES)

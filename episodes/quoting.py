@@ -24,7 +24,7 @@ _ALL_KNOWN = b"\x01" * SHINGLE
 class Secret:
     """Texts that must not be quoted.
 
-    Letters and digits count; case, signs, underscores and line breaks do not. Text that is `known` to the reader, such
+    Letters and digits count; case, signs, underscores and line breaks do not. Text that is `public` to the reader, such
     as the task that a verifier repeats, is not a quotation. A look-up costs one pass over the words of a text: a run
     can match only if eight consecutive words are known, which is rare.
 
@@ -32,32 +32,32 @@ class Secret:
 
     __slots__ = ("_runs", "_words")
 
-    def __init__(self, sources: Iterable[str], known: Any = None) -> None:
-        found: set[tuple[str, ...]] = set()
+    def __init__(self, sources: Iterable[str], public: Any = None) -> None:
+        secret_runs: set[tuple[str, ...]] = set()
         for source in sources:
-            found.update(runs(words(source), SHINGLE))
-        self._runs = found.difference(runs([word for text in texts(known) for word in words(text)], SHINGLE))
+            secret_runs.update(runs(words(source), SHINGLE))
+        self._runs = secret_runs.difference(runs([word for text in texts(public) for word in words(text)], SHINGLE))
         self._words = {word for run in self._runs for word in run}
 
     def __bool__(self) -> bool:
         return bool(self._runs)
 
-    def quoted_in(self, said: Any) -> bool:
-        """Return whether `said` holds one of the runs: any JSON value, whose texts are read one after another."""
-        return bool(self.quotation_in(said))
+    def quoted_in(self, content: Any) -> bool:
+        """Return whether `content` holds one of the runs: any JSON value, whose texts are read one after another."""
+        return bool(self.quotation_in(content))
 
-    def quotation_in(self, said: Any) -> str:
-        """Return the first words of `said` that are one of the runs, or ""."""
-        if not self._runs or (isinstance(said, str) and len(said) < _SHORTEST):
+    def quotation_in(self, content: Any) -> str:
+        """Return the first words of `content` that are one of the runs, or ""."""
+        if not self._runs or (isinstance(content, str) and len(content) < _SHORTEST):
             return ""
-        heard = words(said if isinstance(said, str) else "\n".join(texts(said)))
+        heard = words(content if isinstance(content, str) else "\n".join(texts(content)))
         # a byte for each word: `find` then looks for eight known words in a row without a Python loop
-        known = bytes(map(self._words.__contains__, heard))
-        place = known.find(_ALL_KNOWN)
+        flags = bytes(map(self._words.__contains__, heard))
+        place = flags.find(_ALL_KNOWN)
         while place >= 0:
             if tuple(heard[place : place + SHINGLE]) in self._runs:
                 return " ".join(heard[place : place + SHINGLE])
-            place = known.find(_ALL_KNOWN, place + 1)
+            place = flags.find(_ALL_KNOWN, place + 1)
         return ""
 
 

@@ -61,8 +61,8 @@ class Checker:
         if self._left < 0:
             raise _Spent
 
-    def _type(self, value: Any, wanted: Any, schema: dict[str, Any], name: str) -> str:
-        names = wanted if isinstance(wanted, list) else [wanted]
+    def _type(self, value: Any, types: Any, schema: dict[str, Any], name: str) -> str:
+        names = types if isinstance(types, list) else [types]
         self._spend(len(names))
         if not names or not all(isinstance(one, str) and one in TYPES for one in names):
             return ""
@@ -80,11 +80,11 @@ class Checker:
         more = f" or {len(choices) - SHOWN} others" if len(choices) > SHOWN else ""
         return _must(name, f"one of {', '.join(str(one)[:60] for one in choices[:SHOWN])}{more}")
 
-    def _const(self, value: Any, wanted: Any, schema: dict[str, Any], name: str) -> str:
-        return "" if self._same(value) == self._same(wanted) else _must(name, str(wanted)[:60])
+    def _const(self, value: Any, constant: Any, schema: dict[str, Any], name: str) -> str:
+        return "" if self._same(value) == self._same(constant) else _must(name, str(constant)[:60])
 
-    def _format(self, value: Any, wanted: Any, schema: dict[str, Any], name: str) -> str:
-        read = FORMATS.get(wanted) if self._formats and isinstance(wanted, str) and isinstance(value, str) else None
+    def _format(self, value: Any, kind: Any, schema: dict[str, Any], name: str) -> str:
+        read = FORMATS.get(kind) if self._formats and isinstance(kind, str) and isinstance(value, str) else None
         if read is None:
             return ""
         try:
@@ -100,38 +100,38 @@ class Checker:
         missing = next((one for one in names if isinstance(one, str) and one not in value), None)
         return f"{_inside(name, missing)} is a required property" if missing is not None else ""
 
-    def _properties(self, value: Any, known: Any, schema: dict[str, Any], name: str) -> str:
-        if not isinstance(value, dict) or not isinstance(known, dict):
+    def _properties(self, value: Any, fields: Any, schema: dict[str, Any], name: str) -> str:
+        if not isinstance(value, dict) or not isinstance(fields, dict):
             return ""
         self._spend(len(value))
-        found = (self._misfit(item, known[one], _inside(name, one)) for one, item in value.items() if one in known)
-        return next(filter(None, found), "")
+        misfits = (self._misfit(item, fields[one], _inside(name, one)) for one, item in value.items() if one in fields)
+        return next(filter(None, misfits), "")
 
-    def _additional(self, value: Any, wanted: Any, schema: dict[str, Any], name: str) -> str:
+    def _additional(self, value: Any, subschema: Any, schema: dict[str, Any], name: str) -> str:
         # patterns are not run, so any other field could be allowed by one
         if not isinstance(value, dict) or "patternProperties" in schema:
             return ""
         self._spend(len(value))
-        known = schema.get("properties")
-        others = (one for one in value if not (isinstance(known, dict) and one in known))
-        found = (self._misfit(value[one], wanted, _inside(name, one)) for one in others)
-        return next(filter(None, found), "")
+        fields = schema.get("properties")
+        others = (one for one in value if not (isinstance(fields, dict) and one in fields))
+        misfits = (self._misfit(value[one], subschema, _inside(name, one)) for one in others)
+        return next(filter(None, misfits), "")
 
-    def _items(self, value: Any, wanted: Any, schema: dict[str, Any], name: str) -> str:
+    def _items(self, value: Any, subschema: Any, schema: dict[str, Any], name: str) -> str:
         # `items` is for the entries behind those, whose number is not read here
         if not isinstance(value, list) or "prefixItems" in schema:
             return ""
-        found = (self._misfit(item, wanted, f"{name}[{place}]") for place, item in enumerate(value))
-        return next(filter(None, found), "")
+        misfits = (self._misfit(item, subschema, f"{name}[{place}]") for place, item in enumerate(value))
+        return next(filter(None, misfits), "")
 
-    def _unique(self, value: Any, wanted: Any, schema: dict[str, Any], name: str) -> str:
-        if not isinstance(value, list) or wanted is not True:
+    def _unique(self, value: Any, unique: Any, schema: dict[str, Any], name: str) -> str:
+        if not isinstance(value, list) or unique is not True:
             return ""
         return "" if len({self._same(item) for item in value}) == len(value) else _must(name, "a list without repeats")
 
     def _all(self, value: Any, parts: Any, schema: dict[str, Any], name: str) -> str:
-        found = (self._misfit(value, part, name) for part in parts) if isinstance(parts, list) else iter(())
-        return next(filter(None, found), "")
+        misfits = (self._misfit(value, part, name) for part in parts) if isinstance(parts, list) else iter(())
+        return next(filter(None, misfits), "")
 
     def _any(self, value: Any, parts: Any, schema: dict[str, Any], name: str) -> str:
         """Check that at least one part fits, for `oneOf`, too: with unread keywords, a second fit can be wrong."""

@@ -68,11 +68,11 @@ def list_asks(
     limit: QueryEx[int, P(ge=0, le=200)] = 0,
 ) -> schema.AskList:
     """List the queue in order. With `limit` or `cursor`, list the asks of one status by page, newest first."""
-    actor, wanted = actor_of(request), {"run": run, "episode": episode, "tier": tier or ""}
-    refuse_unknown(request, "status", *wanted, "cursor", "limit")
+    actor, filters = actor_of(request), {"run": run, "episode": episode, "tier": tier or ""}
+    refuse_unknown(request, "status", *filters, "cursor", "limit")
     if not limit and not cursor:
-        return schema.AskList(asks=open_asks(actor, status, **wanted))
-    asks, cursor_next = page_of_asks(actor, status, cursor, limit or 50, **wanted)
+        return schema.AskList(asks=open_asks(actor, status, **filters))
+    asks, cursor_next = page_of_asks(actor, status, cursor, limit or 50, **filters)
     return schema.AskList(asks=asks, next=cursor_next)
 
 
@@ -128,11 +128,11 @@ def decline(request: HttpRequest, assignment_id: str, payload: schema.LeaseBody)
 @router.post("/assignments/{assignment_id}/answer", response={200: schema.Advice, **REFUSALS})
 def answer(request: HttpRequest, assignment_id: str, payload: schema.AnswerBody) -> schema.Advice:
     """Answer a claimed ask. What does not fit is refused with its path, and the text is kept as a draft."""
-    actor, said = actor_of(request), payload.model_dump(include={"text", "nonce", "decision", "asks_back", "anyway"})
+    actor, fields = actor_of(request), payload.model_dump(include={"text", "nonce", "decision", "asks_back", "anyway"})
     try:
-        advice = advising.answer(actor, assignment_id, payload.lease_token, tool_calls=payload.tool_calls, **said)
+        advice = advising.answer(actor, assignment_id, payload.lease_token, tool_calls=payload.tool_calls, **fields)
     except (Misfit, Returned):
-        desk.keep_refused(actor, assignment_id, said["text"], said["decision"])
+        desk.keep_refused(actor, assignment_id, fields["text"], fields["decision"])
         raise
     return advice.value()
 
@@ -225,5 +225,5 @@ def desk_numbers(
         run = run_named(actor.project, run).pk
     days = {name: day.isoformat() for name, day in (("since", since), ("until", until)) if day}
     look = records.Look.read({"time": time, **days, "run": run, "arm": arm, "drawn": str(int(drawn))})
-    found = records.metrics_of(actor, look, timezone.now())
-    return DeskNumbers.model_validate({"note": records.NOTE, **asdict(found)})
+    numbers = records.metrics_of(actor, look, timezone.now())
+    return DeskNumbers.model_validate({"note": records.NOTE, **asdict(numbers)})

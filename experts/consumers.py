@@ -78,8 +78,8 @@ class AskWait(AsyncHttpConsumer):
 
     async def _read(self, pk: str) -> AskView:
         secret = bearer_secret(self.scope)
-        known = await TOKENS.actor(secret) if secret is not None else None
-        return await in_database(_read_once, self.scope, pk, known)
+        actor = await TOKENS.actor(secret) if secret is not None else None
+        return await in_database(_read_once, self.scope, pk, actor)
 
 
 class Dated(Protocol):
@@ -115,12 +115,12 @@ async def until_news(
     return view
 
 
-def _read_once(scope: dict[str, Any], pk: str, known: Actor | None) -> AskView:
+def _read_once(scope: dict[str, Any], pk: str, token_actor: Actor | None) -> AskView:
     """Read the ask and release the database connection before the wait continues.
 
     For an open ask this is one read and a heartbeat, since hundreds of loops can wait concurrently.
     """
-    return looked_at(known or _member_of(scope, pk), pk)
+    return looked_at(token_actor or _member_of(scope, pk), pk)
 
 
 def _member_of(scope: dict[str, Any], pk: str) -> Actor:

@@ -44,8 +44,8 @@ def waited(ask: Ask) -> float:
 
 def waited_in(_actor: Actor, episodes: Sequence[str]) -> dict[str, str]:
     """Return how long these episodes waited for people, in words: their asks at people's tiers, open ones to now."""
-    found = _waits().filter(episode__in=episodes).values_list("episode").annotate(waited=WAITED)
-    return {pk: duration(waited.total_seconds()) for pk, waited in found}
+    rows = _waits().filter(episode__in=episodes).values_list("episode").annotate(waited=WAITED)
+    return {pk: duration(waited.total_seconds()) for pk, waited in rows}
 
 
 def by_wait(_actor: Actor) -> Beside:
@@ -67,20 +67,20 @@ def headline(ask: Ask, reader: Actor | None = None) -> str:
     return _answered(ask, ask.accepted, reader) if ask.accepted is not None else ""
 
 
-def _answered(ask: Ask, said: Advice, reader: Actor | None) -> str:
-    author = clean(said.author) or "Someone"
-    is_reader = reader is not None and said.author_key == reader.key
-    if SOURCES[said.source].is_reused:
+def _answered(ask: Ask, advice: Advice, reader: Actor | None) -> str:
+    author = clean(advice.author) or "Someone"
+    is_reader = reader is not None and advice.author_key == reader.key
+    if SOURCES[advice.source].is_reused:
         return f"{'Your earlier answer' if is_reader else f'An earlier answer by {author}'} was reused."
     if is_reader:
         author = "You"
-    elif said.is_by_script:
-        is_of_project = said.author_key.startswith(TOKEN)
+    elif advice.is_by_script:
+        is_of_project = advice.author_key.startswith(TOKEN)
         author = f"The script {author.removeprefix('token ')}" if is_of_project else f"A script of {author}"
-    elif said.author_key.startswith(MODEL):
+    elif advice.author_key.startswith(MODEL):
         author = f"The model {author}"
     took = waited(ask)
-    did = "asked back" if said.reason == ASKS_BACK else "answered"
+    did = "asked back" if advice.reason == ASKS_BACK else "answered"
     return f"{author} {did} in {clock(took) if took >= 1 else 'under 1 s'}."
 
 
@@ -94,9 +94,9 @@ def line(ask: Ask) -> str:
 
 
 def _fallback(ask: Ask) -> str:
-    said = ask.accepted
-    if said is not None and SOURCES[said.source].is_answer:
-        return f"The agent {'got' if ask.delivered_at else 'gets'} the draft by {clean(said.author)}. {_delivery(ask)}"
+    draft = ask.accepted
+    if draft is not None and SOURCES[draft.source].is_answer:
+        return f"The agent {'got' if ask.delivered_at else 'gets'} the draft by {clean(draft.author)}. {_delivery(ask)}"
     failed = model_fault(ask)
     why = f" The model failed: {failed}." if failed else ""
     if ask.delivered_at is not None:
@@ -115,15 +115,15 @@ def model_fault(ask: Ask) -> str:
 
 def _began(ask: Ask) -> str:
     """Return the draft or earlier answer that the text started from, and how much of it was kept."""
-    said = ask.accepted
-    if said is None:
+    advice = ask.accepted
+    if advice is None:
         return ""
-    draft = f"Started from a draft by {said.drafted_by}{_kept(said.draft_kept)}. " if said.drafted_by else ""
-    if said.taken_from is None:
+    draft = f"Started from a draft by {advice.drafted_by}{_kept(advice.draft_kept)}. " if advice.drafted_by else ""
+    if advice.taken_from is None:
         return draft
-    given = ago(said.taken_from.created_at, timezone.now())
-    source = f"{clean(said.taken_from.author)}'s answer, given {given}"
-    return f"{draft}Reused {source}{_kept(said.taken_kept)}. "
+    age = ago(advice.taken_from.created_at, timezone.now())
+    source = f"{clean(advice.taken_from.author)}'s answer, given {age}"
+    return f"{draft}Reused {source}{_kept(advice.taken_kept)}. "
 
 
 def _kept(kept: float | None) -> str:

@@ -123,7 +123,7 @@ async def tested(endpoint: EndpointConfig) -> EndpointCheck:
     if why := _no_advice(words, [], {}):
         return EndpointCheck(False, f"{why}: {words.strip()[:200] or '(no words)'}", took)
     form = "" if object_in(words) is not None else " (in prose, without confidence and calls)"
-    return EndpointCheck(True, f"{endpoint.model}{form}: {_read(words).text[:200]}", took)
+    return EndpointCheck(True, f"{endpoint.model}{form}: {_parse_reply(words).text[:200]}", took)
 
 
 _wanted, _one_at_work = threading.Event(), threading.Lock()
@@ -187,15 +187,15 @@ async def _answer(model: Actor, ask: Ask, lease: queue.AskClaim) -> None:
     """
     renewing = asyncio.create_task(_keep(model, lease))
     try:
-        said = await _said(model, ask, "answer")
-        unsure = await _do(_unsure, ask, said)
+        reply = await _reply(model, ask, "answer")
+        unsure = await _do(_unsure, ask, reply)
         if unsure:
             # the draft first: declining opens the ask to people, who can look at it immediately
-            given = (said.text, said.calls, said.confidence, said.decision)
-            await _do(desk.keep_model_draft, model, ask, *given)
+            draft = (reply.text, reply.calls, reply.confidence, reply.decision)
+            await _do(desk.keep_model_draft, model, ask, *draft)
             await _do(queue.decline, model, lease.assignment_id, lease.lease_token, unsure)
         else:
-            await _do(_send, model, lease, said)
+            await _do(_send, model, lease, reply)
     except EndpointError as fault:
         await _do(queue.decline, model, lease.assignment_id, lease.lease_token, f"fault: {fault.message}"[:500])
     # its text is stored beside the ask, like that of a person who is too late
@@ -205,19 +205,19 @@ async def _answer(model: Actor, ask: Ask, lease: queue.AskClaim) -> None:
         renewing.cancel()
 
 
-def _send(model: Actor, lease: queue.AskClaim, said: ModelAnswer) -> None:
-    given = (lease.assignment_id, lease.lease_token, said.text, "", said.calls)
-    advising.answer(model, *given, confidence=said.confidence, decision=said.decision)
+def _send(model: Actor, lease: queue.AskClaim, reply: ModelAnswer) -> None:
+    arguments = (lease.assignment_id, lease.lease_token, reply.text, "", reply.calls)
+    advising.answer(model, *arguments, confidence=reply.confidence, decision=reply.decision)
 
 
-def _unsure(ask: Ask, said: ModelAnswer) -> str:
+def _unsure(ask: Ask, reply: ModelAnswer) -> str:
     """Return why a person should see this ask first.
 
     Empty if the model's answer is good enough, or better than none in time.
     """
     desk_now, now = desk_of(ask.project), timezone.now()
-    low = said.confidence is not None and said.confidence < desk_now.low_confidence
-    why = "llm_asked" if said.needs_person else "low_confidence" if low else ""
+    low = reply.confidence is not None and reply.confidence < desk_now.low_confidence
+    why = "llm_asked" if reply.needs_person else "low_confidence" if low else ""
     if not why or next_tier(ask.tiers, Tier.LLM) is None:
         return ""  # no tier follows: an answer with low confidence is better than none
     return why if in_time(load_for(ask, policy_of(desk_now, ask.episode), now)) else ""
@@ -225,11 +225,11 @@ def _unsure(ask: Ask, said: ModelAnswer) -> str:
 
 async def _draft(model: Actor, ask: Ask) -> None:
     try:
-        said = await _said(model, ask, "draft")
+        reply = await _reply(model, ask, "draft")
     except EndpointError:
         await _do(desk.keep_model_draft, model, ask, None)
     else:
-        await _do(desk.keep_model_draft, model, ask, said.text, said.calls, said.confidence)
+        await _do(desk.keep_model_draft, model, ask, reply.text, reply.calls, reply.confidence)
 
 
 async def _keep(model: Actor, lease: queue.AskClaim) -> None:
@@ -246,17 +246,17 @@ async def _do(call: Callable[..., Any], *args: Any) -> Any:
     return await database_sync_to_async(call)(*args)
 
 
-async def _said(model: Actor, ask: Ask, purpose: str) -> ModelAnswer:
+async def _reply(model: Actor, ask: Ask, purpose: str) -> ModelAnswer:
     """Return a model's reply to one ask within the remaining time. Raises `EndpointError`."""
     material = await _do(material_of, ask)
-    known, secret = {name: value for name, value in material.items() if name != HINT}, list[str]()
+    shared, secret = {name: value for name, value in material.items() if name != HINT}, list[str]()
     if ask.privilege == Privilege.SEES_VERIFIER:
         source, secret = await _do(_verifiers_of, ask)
         material["success_criteria"] = await _criteria(model, ask, source, secret, material["task"])
     if ask.typed:
         return await _decision(model, ask, purpose, material, secret)
-    words = await _call(model, ask, purpose, RULES, material, lambda words: _no_advice(words, secret, known))
-    fit: ModelAnswer = await _do(_fitting, ask, _read(words))
+    words = await _call(model, ask, purpose, RULES, material, lambda words: _no_advice(words, secret, shared))
+    fit: ModelAnswer = await _do(_fitting, ask, _parse_reply(words))
     return fit
 
 
@@ -265,50 +265,50 @@ async def _decision(model: Actor, ask: Ask, purpose: str, material: dict[str, An
     if len(json.dumps(ask.typed)) > DECIDE_CHARS:
         raise EndpointError("what waits for a decision is too large for a model", "unusable")
     tools = await _do(_tools_of, ask)
-    known = {name: value for name, value in material.items() if name != HINT} | {"decide": ask.typed}
+    shared = {name: value for name, value in material.items() if name != HINT} | {"decide": ask.typed}
     data = material | {"decide": ask.typed}
     words = await _call(
-        model, ask, purpose, DECIDING, data, lambda words: _undecided(words, ask.typed, tools, secret, known)
+        model, ask, purpose, DECIDING, data, lambda words: _undecided(words, ask.typed, tools, secret, shared)
     )
-    given = object_in(words) or {}
-    note = given.get("note")
+    reply = object_in(words) or {}
+    note = reply.get("note")
     return ModelAnswer(
         note.strip() if isinstance(note, str) else "",
-        confidence=_share(given.get("confidence")),
-        needs_person=given.get("needs_person") is True,
-        decision=checked(ask.typed, given.get("decision"), tools),
+        confidence=_share(reply.get("confidence")),
+        needs_person=reply.get("needs_person") is True,
+        decision=checked(ask.typed, reply.get("decision"), tools),
     )
 
 
-def _undecided(words: str, typed: Any, tools: list[dict[str, Any]], secret: list[str], known: dict[str, Any]) -> str:
+def _undecided(words: str, typed: Any, tools: list[dict[str, Any]], secret: list[str], shared: dict[str, Any]) -> str:
     """Return why a reply is no decision that can go to an agent, or an empty text."""
-    given = object_in(words)
-    if given is None:
+    reply = object_in(words)
+    if reply is None:
         return UNREADABLE
     try:
-        checked(typed, given.get("decision"), tools)
+        checked(typed, reply.get("decision"), tools)
     except AppError as misfit:
         return f"the model's decision does not fit: {misfit.message}"[:500]
-    said = [given["decision"], given.get("note")]
-    if len(json.dumps(said)) > DECIDE_CHARS:
+    parts = [reply["decision"], reply.get("note")]
+    if len(json.dumps(parts)) > DECIDE_CHARS:
         return f"the model's decision has more than {DECIDE_CHARS:,} characters"
-    return QUOTED if Secret(secret, known).quoted_in(said) else ""
+    return QUOTED if Secret(secret, shared).quoted_in(parts) else ""
 
 
-def _no_advice(words: str, secret: list[str], known: dict[str, Any]) -> str:
+def _no_advice(words: str, secret: list[str], shared: dict[str, Any]) -> str:
     """Return why a reply cannot go to an agent, or an empty text.
 
     It is empty, or it quotes the verifier beyond what the agent already has. A person's hint can quote the verifier, so
     hints do not count as known to the agent.
     """
-    said = _read(words)
-    if not said.text.strip():
+    reply = _parse_reply(words)
+    if not reply.text.strip():
         return NO_ADVICE if not words.strip() or object_in(words) is not None else UNREADABLE
-    calls = json.dumps([call.arguments for call in said.calls])
-    if (size := max(len(said.text), len(calls))) > ADVICE_MAX:
+    calls = json.dumps([call.arguments for call in reply.calls])
+    if (size := max(len(reply.text), len(calls))) > ADVICE_MAX:
         return f"the model's answer has {size:,} characters; the limit is {ADVICE_MAX:,}"
-    given = [said.text, [call.model_dump() for call in said.calls]]
-    return QUOTED if Secret(secret, known).quoted_in(given) else ""
+    parts = [reply.text, [call.model_dump() for call in reply.calls]]
+    return QUOTED if Secret(secret, shared).quoted_in(parts) else ""
 
 
 async def _call(
@@ -382,8 +382,8 @@ def bounded_tools(tools: list[Any]) -> list[Any]:
 
 def shortened(step: dict[str, Any]) -> dict[str, Any]:
     # what a loop noted beside the step is neither the agent's knowledge nor bounded
-    said = {name: value for name, value in step.items() if name not in ("meta", "at")}
-    return {name: _cut(value) for name, value in said.items()}
+    fields = {name: value for name, value in step.items() if name not in ("meta", "at")}
+    return {name: _cut(value) for name, value in fields.items()}
 
 
 def _cut(value: Any) -> Any:
@@ -403,15 +403,15 @@ async def _criteria(model: Actor, ask: Ask, source: str, secret: list[str], task
     # the task has no verifier here
     if not source:
         return ""
-    known = hashlib.sha256(f"{model.model}\n{source}".encode()).hexdigest()
-    if known not in _criteria_known:
+    digest = hashlib.sha256(f"{model.model}\n{source}".encode()).hexdigest()
+    if digest not in _criteria_known:
         if len(_criteria_known) >= CRITERIA_KEPT:
             _criteria_known.clear()
         data = {"source": source[:VERIFIER_CHARS]}
         # the criteria are as secret as the code: they must not quote it either
         words = await _call(model, ask, "criteria", CRITERIA, data, lambda words: _no_criteria(words, secret, task))
-        _criteria_known[known] = words[:CRITERIA_CHARS]
-    return _criteria_known[known]
+        _criteria_known[digest] = words[:CRITERIA_CHARS]
+    return _criteria_known[digest]
 
 
 def _no_criteria(words: str, secret: list[str], task: str) -> str:
@@ -427,20 +427,20 @@ def _verifiers_of(ask: Ask) -> tuple[str, list[str]]:
     return repairs.text_in_force(*task), repairs.secrets_of(*task)
 
 
-def _read(words: str) -> ModelAnswer:
+def _parse_reply(words: str) -> ModelAnswer:
     """Return the requested JSON object, also from a code fence or after other text.
 
     A reply without any object is advice in prose, if the settings allow that. A truncated object counts as empty.
     """
-    given = object_in(words)
+    reply = object_in(words)
     prose = _THINKING.sub("", words).strip()
     # what begins like JSON and is none was cut in the middle
-    if given is None and settings.EXPERT_PROSE and not prose.startswith(("{", "[", "```")):
+    if reply is None and settings.EXPERT_PROSE and not prose.startswith(("{", "[", "```")):
         return ModelAnswer(prose)
-    if given is None or not isinstance(given.get("advice"), str):
+    if reply is None or not isinstance(reply.get("advice"), str):
         return ModelAnswer("")
-    calls, asks_for_person = _calls(given.get("tool_calls")), given.get("needs_person") is True
-    return ModelAnswer(given["advice"].strip(), calls, _share(given.get("confidence")), asks_for_person)
+    calls, asks_for_person = _calls(reply.get("tool_calls")), reply.get("needs_person") is True
+    return ModelAnswer(reply["advice"].strip(), calls, _share(reply.get("confidence")), asks_for_person)
 
 
 def object_in(words: str) -> dict[str, Any] | None:
@@ -452,22 +452,22 @@ def object_in(words: str) -> dict[str, Any] | None:
             return None
         try:
             # unlike `loads` it allows text behind the object
-            given, _end = decoder.raw_decode(words, place)
+            parsed, _end = decoder.raw_decode(words, place)
         except (ValueError, RecursionError):
             continue
-        return given if isinstance(given, dict) else None
+        return parsed if isinstance(parsed, dict) else None
     return None
 
 
-def _share(given: Any) -> float | None:
+def _share(number: Any) -> float | None:
     # NaN is not equal to itself, and Python's parser accepts it
-    if isinstance(given, bool) or not isinstance(given, int | float) or given != given:
+    if isinstance(number, bool) or not isinstance(number, int | float) or number != number:
         return None
-    return min(max(float(given), 0.0), 1.0)
+    return min(max(float(number), 0.0), 1.0)
 
 
-def _calls(given: Any) -> list[ToolCall]:
-    usable = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+def _calls(calls: Any) -> list[ToolCall]:
+    usable = [one for one in calls if isinstance(one, dict)] if isinstance(calls, list) else []
     named = [one for one in usable if isinstance(one.get("name"), str) and isinstance(one.get("arguments"), dict)]
     return [ToolCall(name=one["name"], arguments=one["arguments"]) for one in named[:10]]
 
@@ -476,11 +476,11 @@ def _tools_of(ask: Ask) -> list[dict[str, Any]]:
     return Episode.every.values_list("tools", flat=True).get(pk=ask.episode_id) or []
 
 
-def _fitting(ask: Ask, said: ModelAnswer) -> ModelAnswer:
+def _fitting(ask: Ask, reply: ModelAnswer) -> ModelAnswer:
     """Return the answer without suggested calls that the agent's tools would refuse."""
     tools = _tools_of(ask)
-    fit = [call for call in said.calls if not _misfit(call, tools)]
-    return ModelAnswer(said.text, fit, said.confidence, said.needs_person)
+    fit = [call for call in reply.calls if not _misfit(call, tools)]
+    return ModelAnswer(reply.text, fit, reply.confidence, reply.needs_person)
 
 
 def _misfit(call: ToolCall, tools: list[dict[str, Any]]) -> bool:

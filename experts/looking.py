@@ -67,7 +67,7 @@ def model_for(actor: Actor, ask: Ask) -> str:
     return name if name in settings.EXPERT_ENDPOINTS and models_may_help(ask) else ""
 
 
-def overruled(actor: Actor, ask: Ask, said: advising.Said, anyway: bool) -> str:
+def overruled(actor: Actor, ask: Ask, answer: advising.Said, anyway: bool) -> str:
     """Return the reason of the model that the author overrules with this answer; empty if there is none.
 
     Raises `ReturnedByModel` with the reason of a new look. Registered with `advising.on_leaving`.
@@ -78,7 +78,7 @@ def overruled(actor: Actor, ask: Ask, said: advising.Said, anyway: bool) -> str:
         return ""
     if anyway and (before := _last_return(actor, ask)):
         return before
-    reason = _look(expert_model(ask.project, name), actor, ask, said)
+    reason = _look(expert_model(ask.project, name), actor, ask, answer)
     if not reason:
         return ""
     closing.log(ask, RETURNED, actor, f"{name}: {reason}")
@@ -87,18 +87,18 @@ def overruled(actor: Actor, ask: Ask, said: advising.Said, anyway: bool) -> str:
 
 def _last_return(actor: Actor, ask: Ask) -> str:
     # by key: a namesake has read no reason
-    found = AskEvent.objects.filter(ask=ask, verb=RETURNED, actor_key=actor.key).order_by("-pk")
-    return found.values_list("reason", flat=True).first() or ""
+    events = AskEvent.objects.filter(ask=ask, verb=RETURNED, actor_key=actor.key).order_by("-pk")
+    return events.values_list("reason", flat=True).first() or ""
 
 
-def _look(model: Actor, actor: Actor, ask: Ask, said: advising.Said) -> str:
+def _look(model: Actor, actor: Actor, ask: Ask, answer: advising.Said) -> str:
     """Return why the model returns this answer. Empty if it does not, or did not say so in time."""
     left = (ask.deadline_at - timezone.now()).total_seconds() - LEFT_S
     endpoint = settings.EXPERT_ENDPOINTS[model.model]
     limit = min(LOOK_S, endpoint.timeout_s, left)
     if limit < LEAST_S or tokens_are_spent(model.project, timezone.now()):
         return ""
-    data = shown(actor, ask, said)
+    data = shown(actor, ask, answer)
     if len(json.dumps(data["answer"])) > ANSWER_CHARS or len(json.dumps(ask.typed)) > llm.DECIDE_CHARS:
         return ""
     room = _rooms.setdefault(settings.AWMWEB_EXPERT_LIMIT, threading.BoundedSemaphore(settings.AWMWEB_EXPERT_LIMIT))
@@ -128,12 +128,12 @@ def _asked(model: Actor, ask: Ask, client: ChatClient, data: dict[str, Any]) -> 
     return reason
 
 
-def shown(actor: Actor, ask: Ask, said: advising.Said) -> dict[str, Any]:
+def shown(actor: Actor, ask: Ask, written: advising.Said) -> dict[str, Any]:
     """Return what the model is shown: no more than both a model and this person may see, and the answer."""
     material = llm.material_of(ask, MODEL & lens_of(actor, ask.episode))
     # what a person wrote for another model is not for this one
     material.pop(llm.HINT, None)
-    answer = {name: value for name, value in said.columns().items() if value}
+    answer = {name: value for name, value in written.columns().items() if value}
     return {**material, **({"decide": ask.typed} if ask.typed else {}), "answer": answer}
 
 
@@ -143,9 +143,9 @@ def read(words: str) -> tuple[str, str]:
     >>> read('{"return": false}'), read("Looks good to me.")[0], read('{"return": true, "reason": "No ticket 9."}')
     (('', ''), '', ('No ticket 9.', ''))
     """
-    given = llm.object_in(words) or {}
-    returns, reason = given.get("return"), given.get("reason")
+    reply = llm.object_in(words) or {}
+    returns, reason = reply.get("return"), reply.get("reason")
     if returns is False:
         return "", ""
-    said = " ".join(clean(reason).split())[:REASON_CHARS] if isinstance(reason, str) else ""
-    return (said, "") if returns is True and said else ("", UNREADABLE)
+    text = " ".join(clean(reason).split())[:REASON_CHARS] if isinstance(reason, str) else ""
+    return (text, "") if returns is True and text else ("", UNREADABLE)

@@ -31,28 +31,28 @@ def send(row: Delivery, actor: Actor, ask: Ask, text: str, decision: Any, nonce:
     if ask.is_open and looking.model_for(actor, ask):
         advising.refuse_misfit(actor, ask, text, decision)
         draft = desk.keep_text(actor, ask.pk, text, decision).version
-        given = (row.pk, row.subscription.target, nonce, str(draft))
+        arguments = (row.pk, row.subscription.target, nonce, str(draft))
         # without a broker the look takes place here
-        if not jobs.call_worker("experts.tasks.send_from_slack", *given):
-            send_looked_at(*given)
+        if not jobs.call_worker("experts.tasks.send_from_slack", *arguments):
+            send_looked_at(*arguments)
         return
     advising.answer(actor, *lease, text, nonce, decision=decision)
 
 
 def send_looked_at(delivery_id: str, slack_user: str, nonce: str, version: str) -> None:
     """Send the draft that `send` kept, or say in the thread of the message why not."""
-    found = slack.pressed_by(KIND, delivery_id, slack_user)
-    if found is None:
+    match = slack.pressed_by(KIND, delivery_id, slack_user)
+    if match is None:
         return  # removed since: the draft stays with the ask
-    row, actor = found
+    row, actor = match
     try:
         _send_draft(row, actor, version, nonce)
     except looking.ReturnedByModel as refused:
         button = ("Send anyway", ANYWAY, f"{row.pk} {version}")
         slack.reply(row.receipt["channel"], row.receipt["ts"], refused.message, button)
     except AppError as refused:
-        said = refused.message.removeprefix("Not sent: ")
-        slack.reply(row.receipt["channel"], row.receipt["ts"], f"Not sent: {said}")
+        reason = refused.message.removeprefix("Not sent: ")
+        slack.reply(row.receipt["channel"], row.receipt["ts"], f"Not sent: {reason}")
 
 
 def send_anyway(row: Delivery, actor: Actor, version: str) -> None:

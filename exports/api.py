@@ -129,7 +129,7 @@ class DatasetComparisonView(Schema):
     changed: ChangeView
 
 
-def _view(export: Export, found: Sequence[errata.ExportErratum] = ()) -> ExportView:
+def _view(export: Export, export_errata: Sequence[errata.ExportErratum] = ()) -> ExportView:
     manifest = export.manifest if isinstance(export.manifest, dict) else None
     counted = ("episodes", "episodes_used", "rows", "left_out", "rows_left_out", "redacted")
     return answer_of(
@@ -140,7 +140,7 @@ def _view(export: Export, found: Sequence[errata.ExportErratum] = ()) -> ExportV
         problem=export.problem or None,
         counts={name: manifest[name] for name in counted} if manifest else None,
         manifest=manifest,
-        errata=list(found),
+        errata=list(export_errata),
     )
 
 
@@ -163,8 +163,8 @@ def list_exports(request: HttpRequest) -> ExportList:
     refuse_unknown(request)
     may_open(actor)
     rows = list(requesting.exports_of(actor)[:100])
-    found = errata.of_exports([export.pk for export in rows])
-    return ExportList(exports=[_view(export, found[export.pk]) for export in rows])
+    by_export = errata.of_exports([export.pk for export in rows])
+    return ExportList(exports=[_view(export, by_export[export.pk]) for export in rows])
 
 
 @router.get("/exports/{export_id}", response={200: ExportView, **REFUSALS})

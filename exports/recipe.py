@@ -135,11 +135,11 @@ def _texts(value: Any) -> Iterator[str]:
         yield value
     elif isinstance(value, Mapping | list | tuple):
         # the names of an object are texts as well
-        for one in (*value.keys(), *value.values()) if isinstance(value, Mapping) else value:
-            yield from _texts(one)
+        for part in (*value.keys(), *value.values()) if isinstance(value, Mapping) else value:
+            yield from _texts(part)
 
 
-def _said(wrong: Mapping[str, Any]) -> str:
+def _error_text(wrong: Mapping[str, Any]) -> str:
     """Return the error without pydantic's prefix; messages of the recipe itself name their field."""
     place, message = ".".join(map(str, wrong["loc"])), words_of(wrong)
     names_its_field = wrong["type"] == "value_error" and place in ("", "filter")
@@ -273,7 +273,7 @@ class Recipe(BaseModel):
         try:
             return cls.model_validate(value)
         except ValidationError as error:
-            raise BadRecipe("; ".join(map(_said, error.errors()))[:2000]) from error
+            raise BadRecipe("; ".join(map(_error_text, error.errors()))[:2000]) from error
 
     @classmethod
     def from_yaml(cls, text: str) -> Self:

@@ -123,11 +123,11 @@ class Record:
     @cached_property
     def said(self) -> list[PromptMessage]:
         """Return the conversation that the agent read; it starts with the task if the loop recorded no user message."""
-        said = conversation(self.steps)
-        if not any(one.message["role"] == "user" and one.part == "prompt" for one in said):
-            place = next((i for i, one in enumerate(said) if one.message["role"] != "system"), len(said))
-            said[place:place] = conversation([{"kind": "message", "role": "user", "content": self.task}])
-        return said
+        turns = conversation(self.steps)
+        if not any(one.message["role"] == "user" and one.part == "prompt" for one in turns):
+            place = next((i for i, one in enumerate(turns) if one.message["role"] != "system"), len(turns))
+            turns[place:place] = conversation([{"kind": "message", "role": "user", "content": self.task}])
+        return turns
 
     @cached_property
     def specs(self) -> list[ToolSpec]:
@@ -163,8 +163,8 @@ class Record:
     @cached_property
     def advice(self) -> list[Mapping[str, Any]]:
         """Return the advice of all asks; an ask that fell back without advice has none."""
-        given = (step.get("advice") for step in self.steps if is_ask(step))
-        return [one for one in given if isinstance(one, Mapping) and source_of(one).is_answer]
+        answers = (step.get("advice") for step in self.steps if is_ask(step))
+        return [one for one in answers if isinstance(one, Mapping) and source_of(one).is_answer]
 
     @property
     def briefings(self) -> list[dict[str, Any]]:

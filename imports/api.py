@@ -50,24 +50,24 @@ class ImportList(Schema):
     imports: list[ImportView]
 
 
-def _view(given: Import) -> ImportView:
+def _view(job: Import) -> ImportView:
     return answer_of(
         ImportView,
-        given,
-        url=settings.AWMWEB_PUBLIC_URL + given.get_absolute_url(),
-        format=given.format or None,
-        bytes=given.size,
-        bytes_read=given.behind,
-        refusals=[RefusalView(row=row, reason=reason) for row, reason in given.refusals],
-        problem=given.problem or None,
+        job,
+        url=settings.AWMWEB_PUBLIC_URL + job.get_absolute_url(),
+        format=job.format or None,
+        bytes=job.size,
+        bytes_read=job.behind,
+        refusals=[RefusalView(row=row, reason=reason) for row, reason in job.refusals],
+        problem=job.problem or None,
     )
 
 
 @router.post("/imports", response={202: ImportView, **REFUSALS})
 def start_import(request: HttpRequest, file: File[UploadedFile], format: Form[str] = "") -> Status[ImportView]:
     """Import a file of trajectories as multipart form data. Requires scope launch."""
-    given = importing.request(actor_of(request), file.name or "", format, file.chunks())
-    return Status(202, _view(given))
+    job = importing.request(actor_of(request), file.name or "", format, file.chunks())
+    return Status(202, _view(job))
 
 
 @router.get("/imports", response={200: ImportList, **REFUSALS})

@@ -108,9 +108,9 @@ def receive_traces(request: HttpRequest) -> HttpResponse:
             raise OtherEncoding
         may_record(actor)  # before anything is read for it
         raw = _body(request)
-        given = otlp.of_protobuf(raw) if kind == PROTOBUF else otlp.of_json(parse_json(raw))
-        collecting.take(actor, given)
-        return _answer(kind, otlp.answer_of(given.left_out))
+        spans = otlp.of_protobuf(raw) if kind == PROTOBUF else otlp.of_json(parse_json(raw))
+        collecting.take(actor, spans)
+        return _answer(kind, otlp.answer_of(spans.left_out))
     except Exception as error:
         return _refused(kind, error)
 
@@ -158,7 +158,7 @@ def _body(request: HttpRequest) -> bytes:
     return plain
 
 
-def _answer(kind: str | None, said: dict[str, Any], status: int = 200) -> HttpResponse:
+def _answer(kind: str | None, body: dict[str, Any], status: int = 200) -> HttpResponse:
     if kind == PROTOBUF:
-        return HttpResponse(otlp.as_protobuf(said), content_type=PROTOBUF, status=status)
-    return HttpResponse(json.dumps(said), content_type=JSON, status=status)
+        return HttpResponse(otlp.as_protobuf(body), content_type=PROTOBUF, status=status)
+    return HttpResponse(json.dumps(body), content_type=JSON, status=status)

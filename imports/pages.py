@@ -28,9 +28,9 @@ def imports_page(request: MemberRequest) -> HttpResponse:
     """Show the form and the imports so far; POST takes a file."""
     problems: list[str] = []
     if request.method == "POST":
-        given, problems = _requested(request)
-        if given and not problems:
-            return redirect(given[0] if len(given) == 1 else "imports")
+        accepted, problems = _requested(request)
+        if accepted and not problems:
+            return redirect(accepted[0] if len(accepted) == 1 else "imports")
     context = {
         "may_import": holds(request.actor, may_launch),
         "problems": problems,
@@ -44,15 +44,15 @@ def imports_page(request: MemberRequest) -> HttpResponse:
 
 def _requested(request: MemberRequest) -> tuple[list[Import], list[str]]:
     """Ask for an import of each file. A file that is refused says why, and the others come in."""
-    given, problems = [], []
+    accepted, problems = [], []
     files = files_of(request.FILES, "file")
     for file in files:
         try:
             made = importing.request(request.actor, file.name or "", text_of(request.POST, "format"), file.chunks())
-            given.append(made)
+            accepted.append(made)
         except AppError as refused:
             problems.append(f"{clean(file.name or 'file')}: {refused.message}" if len(files) > 1 else refused.message)
-    return given, problems if files else ["Choose a file."]
+    return accepted, problems if files else ["Choose a file."]
 
 
 def _headline(imports: QuerySet[Import]) -> str:
@@ -68,12 +68,12 @@ def _headline(imports: QuerySet[Import]) -> str:
 @member_required(may_see_imports, rows=Import.objects.all)
 def import_detail(request: MemberRequest, pk: str) -> HttpResponse:
     """Show one import: its progress, refused rows, losses and episodes. A fragment while the file is being read."""
-    given = Import.objects.get(pk=pk)
+    job = Import.objects.get(pk=pk)
     template = "imports/_one.html" if request.htmx else "imports/one.html"  # type: ignore[attr-defined]
     context = {
-        "given": given,
-        "title": FORMATS[given.format].title if given.format in FORMATS else "",
-        "made": importing.episodes_of(given, EPISODES),
-        "lost": lost_words(given.lost),
+        "given": job,
+        "title": FORMATS[job.format].title if job.format in FORMATS else "",
+        "made": importing.episodes_of(job, EPISODES),
+        "lost": lost_words(job.lost),
     }
     return render(request, template, context)

@@ -47,12 +47,12 @@ class Spool:
 
     def add(self, row: SpooledEpisode) -> None:
         """Write a row: a line of JSON, then its steps, whose length the line contains. Raises `BadFile`."""
-        one = row.arrival
-        said = {"episode": one.episode, "outcome": one.outcome, "about": one.about}
+        arrival = row.arrival
+        fields = {"episode": arrival.episode, "outcome": arrival.outcome, "about": arrival.about}
         # Steps follow as bytes: inside the JSON they would be escaped a second time.
-        head = {"place": row.place, "lost": row.lost, "arrival": said, "bytes": len(one.steps)}
+        head = {"place": row.place, "lost": row.lost, "arrival": fields, "bytes": len(arrival.steps)}
         self._file.write(json.dumps(head).encode() + b"\n")
-        self._file.write(one.steps)
+        self._file.write(arrival.steps)
         if self._file.tell() > BYTES_MAX:
             raise BadFile(f"The file comes to more than {BYTES_MAX // 1024**3} GB of steps.")
 

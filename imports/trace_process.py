@@ -64,8 +64,8 @@ class TraceReader:
                     why = OVER_TIME.format(self._limits[0])
                     return Unsettled(why, why)
             why = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-            said = f"Stopped after {TRIES} attempts: the process that reads it keeps failing ({why})."
-            return Unsettled(said, said)
+            reason = f"Stopped after {TRIES} attempts: the process that reads it keeps failing ({why})."
+            return Unsettled(reason, reason)
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._child is not None and self._child.poll() is not None:

@@ -85,16 +85,16 @@ ISATAP = {0x00005EFE, 0x02005EFE}
 
 _BLOCKS: list[tuple[IPv4Network | IPv6Network, str]] = sorted(
     [(ip_network(block), name) for block, name in (IPV4 | IPV6).items()],
-    key=lambda one: one[0].prefixlen,
+    key=lambda row: row[0].prefixlen,
     reverse=True,
 )
 
 
 def special_purpose(ip: IPv4Address | IPv6Address) -> str:
     """Return the special purpose of an address, by its narrowest block; empty for an ordinary public one."""
-    found = next((name for block, name in _BLOCKS if ip.version == block.version and ip in block), "")
-    if found:
-        return found
+    purpose = next((name for block, name in _BLOCKS if ip.version == block.version and ip in block), "")
+    if purpose:
+        return purpose
     if isinstance(ip, IPv4Address):
         return "Multicast" if ip in MULTICAST else ""
     if ip not in GLOBAL_UNICAST:

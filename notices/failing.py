@@ -23,8 +23,10 @@ def channels(actor: Actor, now: datetime) -> Iterator[Need]:
     """Yield channels that were given up, and each kind of channel whose newest result is a failure."""
     own = [kind for kind in Channel if kind.is_mended_by_owner]
     mine = scoped(Subscription.objects.current(), actor.project).exclude(kind__in=own)
-    for one in mine.exclude(broken="").select_related("user").order_by("pk"):
-        yield Need(f"{one.get_kind_display()} notifications of {display_name(one.user)}", one.broken, page="people")
+    for channel in mine.exclude(broken="").select_related("user").order_by("pk"):
+        yield Need(
+            f"{channel.get_kind_display()} notifications of {display_name(channel.user)}", channel.broken, page="people"
+        )
     rows = Delivery.objects.filter(subscription__in=mine.filter(broken=""), ended_at__gt=now - RECENT)
     ended = rows.filter(state__in=[DeliveryState.SENT, DeliveryState.FAILED]).select_related("subscription")
     by_kind: dict[str, list[Delivery]] = {}
@@ -32,7 +34,7 @@ def channels(actor: Actor, now: datetime) -> Iterator[Need]:
         by_kind.setdefault(result.subscription.kind, []).append(result)
     for kind, results in sorted(by_kind.items()):
         # those since the last one that arrived
-        failed = list(takewhile(lambda one: one.state == DeliveryState.FAILED, results))
+        failed = list(takewhile(lambda delivery: delivery.state == DeliveryState.FAILED, results))
         if failed:
             why = f"{count(len(failed), 'notification')} failed: {failed[0].words}"
             yield Need(f"{Channel(kind).label} notifications", why, failed[0].ended_at)

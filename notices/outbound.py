@@ -102,10 +102,10 @@ async def _addresses(parts: SplitResult) -> list[str]:
     """Return every address of the name. One refused address refuses all of them."""
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
+        infos = await asyncio.get_running_loop().getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:  # a label that is too long raises an encoding error
         raise Unreached(f"{parts.hostname} cannot be resolved: {error}") from error
-    addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
+    addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
     if any(map(_special, addresses)):  # without the address: members must not learn the operator's internal names
         raise AddressRefused(f"{parts.hostname} resolves to an address that is not public. {ALLOW}")
     return addresses

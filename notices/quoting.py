@@ -25,16 +25,16 @@ _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{6,}")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 
 
-def quoted(said: object, secrets: Iterable[str]) -> str:
+def quoted(response: object, secrets: Iterable[str]) -> str:
     """Return the first line of a response, or a remark if it has one of the secrets in any encoding.
 
     Text that looks like another key is cut out.
     """
-    line = first_line(said, CHARS)
+    line = first_line(response, CHARS)
     parts = {part for secret in secrets for part in _windows(_plain(secret))}
     if any(part in view for view in map(_plain, _views(line)) for part in parts):
         return HELD_BACK
-    return _TOKEN.sub(lambda found: "[…]" if _is_keylike(found[0]) else found[0], line)
+    return _TOKEN.sub(lambda match: "[…]" if _is_keylike(match[0]) else match[0], line)
 
 
 def parts_of(url: str) -> list[str]:
@@ -58,7 +58,7 @@ def _windows(secret: str) -> Iterator[str]:
 def _views(line: str) -> Iterator[str]:
     """Yield the line as it is, and as common encodings would decode it."""
     yield from (line, unquote_plus(line), html.unescape(line))
-    yield _ESCAPE.sub(lambda found: chr(int(found[1] or found[2], 16)), line)
+    yield _ESCAPE.sub(lambda match: chr(int(match[1] or match[2], 16)), line)
     for token in _ENCODED.findall(line):
         for start in range(4):
             yield from _decoded(token[start:])

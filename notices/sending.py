@@ -141,9 +141,9 @@ def _judged(parcel: Parcel, answer: outbound.HttpAnswer, who: str) -> SendResult
     if 300 <= answer.status < 400:
         return SendResult(False, f"The {who} responded {answer.status}. Redirects are not followed.")
     again = answer.status >= 500 or answer.status in AGAIN
-    said = quoted(answer.text, _secrets_of(parcel))
+    quote = quoted(answer.text, _secrets_of(parcel))
     return SendResult(
-        False, f"The {who} responded {answer.status}" + (f": {said}" if said else "."), again, answer.retry_after_s
+        False, f"The {who} responded {answer.status}" + (f": {quote}" if quote else "."), again, answer.retry_after_s
     )
 
 
@@ -179,8 +179,8 @@ def _mail(parcel: Parcel) -> SendResult:
     try:
         message.send()
     except (smtplib.SMTPException, OSError) as error:
-        said = _mail_words(error).replace(parcel.target, "[address]")
-        return SendResult(False, f"Mail server: {quoted(said, _secrets_of(parcel))}", again=not _is_final(error))
+        words = _mail_words(error).replace(parcel.target, "[address]")
+        return SendResult(False, f"Mail server: {quoted(words, _secrets_of(parcel))}", again=not _is_final(error))
     return SendResult(True, "Accepted by the mail server.")
 
 
@@ -223,8 +223,8 @@ def _mail_words(error: Exception) -> str:
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return "; ".join(f"{code} {words.decode('utf-8', 'replace')}" for code, words in error.recipients.values())
     if isinstance(error, smtplib.SMTPResponseException):
-        said = error.smtp_error
-        return f"{error.smtp_code} {said.decode('utf-8', 'replace') if isinstance(said, bytes) else said}"
+        reply = error.smtp_error
+        return f"{error.smtp_code} {reply.decode('utf-8', 'replace') if isinstance(reply, bytes) else reply}"
     return f"{type(error).__name__}: {error}"
 
 

@@ -143,13 +143,13 @@ def path(name: str, subject_id: str) -> str:
     return kind.path(subject_id) if kind is not None and subject_id else ""
 
 
-def read(wanted: Collection[tuple[str, str]]) -> dict[tuple[str, str], Subject]:
+def read(keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], Subject]:
     """Return the existing subjects of these kinds and IDs."""
     ids: dict[str, list[str]] = {}
-    for name, subject_id in wanted:
+    for name, subject_id in keys:
         ids.setdefault(name, []).append(subject_id)
-    known = [(name, _kinds[name].read(of_kind)) for name, of_kind in ids.items() if name in _kinds]
-    return {(name, subject_id): found for name, subjects in known for subject_id, found in subjects.items()}
+    groups = [(name, _kinds[name].read(of_kind)) for name, of_kind in ids.items() if name in _kinds]
+    return {(name, subject_id): found for name, subjects in groups for subject_id, found in subjects.items()}
 
 
 def open_count(name: str, project_id: str, now: datetime) -> int:

@@ -150,10 +150,10 @@ def system(project: Project) -> Actor:
 
 
 def project_named(slug: str) -> Project:
-    found = Project.objects.filter(slug=slug).first()
-    if found is None:
+    project = Project.objects.filter(slug=slug).first()
+    if project is None:
         raise NotFound(f"Project {slug!r} not found.")
-    return found
+    return project
 
 
 def system_actor(slug: str) -> Actor:
@@ -360,10 +360,10 @@ def scoped(rows: Rows, project: Project, path: str = "project") -> Rows:
 
 def visible_or_404(rows: QuerySet[M], actor: Actor, pk: str, path: str = "project") -> M:
     # without an order by clause: for one row Django needs longer to write it than PostgreSQL to read the row
-    found = next(iter(scoped(rows, actor.project, path).filter(pk=pk).order_by()[:1]), None) if is_id(pk) else None
-    if found is None:
+    row = next(iter(scoped(rows, actor.project, path).filter(pk=pk).order_by()[:1]), None) if is_id(pk) else None
+    if row is None:
         raise NotFound
-    return found
+    return row
 
 
 def is_id(pk: str) -> bool:
@@ -379,11 +379,11 @@ def memberships(request: HttpRequest) -> QuerySet[Membership]:
 def project_of_object(request: HttpRequest, rows: QuerySet[Any], pk: str, path: str = "project_id") -> Membership:
     """Return the membership that opens an object's shared link. An address in another project is not found."""
     projects = rows.filter(pk=pk).values(path)
-    found = memberships(request).filter(project_id__in=projects).first() if is_id(pk) else None
+    membership = memberships(request).filter(project_id__in=projects).first() if is_id(pk) else None
     here = addressed_membership(request)
-    if found is None or (here is not None and here.pk != found.pk):
+    if membership is None or (here is not None and here.pk != membership.pk):
         raise NotFound
-    return found
+    return membership
 
 
 def addressed_membership(request: HttpRequest) -> Membership | None:
@@ -398,7 +398,7 @@ def chosen_membership(request: HttpRequest) -> Membership | None:
     if (here := addressed_membership(request)) is not None:
         return here
     # `sorted` is stable: archived projects come last, all others stay in the order of joining.
-    mine = sorted(memberships(request), key=lambda one: one.project.archived_at is not None)
+    mine = sorted(memberships(request), key=lambda membership: membership.project.archived_at is not None)
     slug = request.session.get(SESSION_PROJECT)
     return next((one for one in mine if one.project.slug == slug), mine[0] if mine else None)
 

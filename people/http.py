@@ -68,7 +68,7 @@ RETRY_AFTER_S = "1"
 
 _response_model = cache(Operation._create_response_model)
 # ninja makes a model for each status of each call: hundreds, a third of the time that importing the calls takes
-Operation._create_response_model = lambda _call, said: _response_model(None, said)  # type: ignore[method-assign, assignment]
+Operation._create_response_model = lambda _call, spec: _response_model(None, spec)  # type: ignore[method-assign, assignment]
 
 
 class Api(NinjaAPI):
@@ -85,10 +85,10 @@ class Api(NinjaAPI):
         if self._schema is None:
             self._schema = super().get_openapi_schema()
             calls = [
-                one
+                operation
                 for _, router in self._routers
                 for view in router.path_operations.values()
-                for one in view.operations
+                for operation in view.operations
             ]
             keyed_calls.document_keys(self._schema, {self.get_openapi_operation_id(one): one for one in calls})
         return self._schema
@@ -126,14 +126,14 @@ class TokenAuth(HttpBearer):
     """`Authorization: Bearer TOKEN`."""
 
     def authenticate(self, request: HttpRequest, token: str) -> Actor:
-        known = token_of(token)
-        if known is None:
+        api_token = token_of(token)
+        if api_token is None:
             # said here, or the session would be tried next and complain of a missing CSRF token
             raise Unauthenticated
         # Not found, as under any address of others: the token must not learn that the project exists.
-        if known.project.slug != getattr(request, "slug", known.project.slug):
+        if api_token.project.slug != getattr(request, "slug", api_token.project.slug):
             raise NotFound
-        return bearer(known)
+        return bearer(api_token)
 
 
 async def sender_of(scope: dict[str, Any]) -> str:
@@ -296,9 +296,9 @@ def answer_of(shape: type[S], *sources: object, **beside: Any) -> S:
     return shape.model_validate({**values, **beside}, from_attributes=True)
 
 
-def refuse_unknown(request: HttpRequest, *known: str) -> None:
+def refuse_unknown(request: HttpRequest, *names: str) -> None:
     """Raise `Invalid` for a name in the query that a list does not know: a filter that is ignored would answer
     everything."""
-    if unknown := sorted(set(request.GET) - set(known)):
-        use = f"Use one of {', '.join(known)}." if known else "This list has none."
+    if unknown := sorted(set(request.GET) - set(names)):
+        use = f"Use one of {', '.join(names)}." if names else "This list has none."
         raise Invalid(f"Unknown filter: {unknown[0]}. {use}")

@@ -38,18 +38,18 @@ class Claimant:
 def read_map(text: str) -> dict[str, Rights]:
     """Return roles by project by group. Raises `Unfit`, so that a typing error stops the start and not a sign-in."""
     try:
-        found = json.loads(text)
+        mapping = json.loads(text)
     except ValueError as error:
         raise Unfit(f"no JSON: {error}") from error
-    if not isinstance(found, dict) or not all(isinstance(rights, dict) and rights for rights in found.values()):
+    if not isinstance(mapping, dict) or not all(isinstance(rights, dict) and rights for rights in mapping.values()):
         raise Unfit('expected {"group": {"project": "role"}}')
-    for group, rights in found.items():
+    for group, rights in mapping.items():
         for project, role in rights.items():
             if not isinstance(role, str) or role not in STRENGTH:
                 raise Unfit(f"{group!r} has {role!r} in {project!r}; a role is one of {', '.join(STRENGTH)}")
             if not re.fullmatch(r"[-a-z0-9_]{1,60}", project):
                 raise Unfit(f"{group!r} names {project!r}, which is no slug of a project")
-    return found
+    return mapping
 
 
 def identify(userinfo: Mapping[str, Any], id_token: Mapping[str, Any], claim: str) -> Claimant:
@@ -63,7 +63,7 @@ def identify(userinfo: Mapping[str, Any], id_token: Mapping[str, Any], claim: st
     (subject,) = subjects
     if len(subject) > SUBJECT_CHARS or not subject.isascii() or not subject.isprintable():
         raise Unfit("Its name for your account is no plain text, or too long.")
-    words = {key: _text(userinfo.get(key) or id_token.get(key)) for key in ("name", "preferred_username", "email")}
+    words = {key: _claim(userinfo.get(key) or id_token.get(key)) for key in ("name", "preferred_username", "email")}
     username = words["preferred_username"].partition("@")[0] or words["email"].partition("@")[0] or words["name"]
     if not username:
         raise Unfit(
@@ -75,15 +75,15 @@ def identify(userinfo: Mapping[str, Any], id_token: Mapping[str, Any], claim: st
 
 def rights_of(groups: Iterable[str], mapping: Mapping[str, Rights]) -> Rights:
     """Return the strongest role in each project. A group that the map does not name gives nothing."""
-    found: Rights = {}
+    rights: Rights = {}
     for group in groups:
         for project, role in mapping.get(group, {}).items():
-            if STRENGTH.index(role) < STRENGTH.index(found.get(project, role)) or project not in found:
-                found[project] = role
-    return found
+            if STRENGTH.index(role) < STRENGTH.index(rights.get(project, role)) or project not in rights:
+                rights[project] = role
+    return rights
 
 
-def _text(value: object) -> str:
+def _claim(value: object) -> str:
     """Return a claim as one line that PostgreSQL takes; anything but text counts as not said."""
     if not isinstance(value, str):
         return ""
@@ -94,10 +94,10 @@ def _at(claims: Mapping[str, Any], path: str) -> Any:
     """Return a claim by its name, or by a path such as `realm_access.roles`. A name can have dots itself."""
     if path in claims:
         return claims[path]
-    found: Any = claims
+    claim: Any = claims
     for part in path.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
+        claim = claim.get(part) if isinstance(claim, Mapping) else None
+    return claim
 
 
 def _groups(value: object) -> list[str] | None:

@@ -79,14 +79,14 @@ def take_key(request: HttpRequest, fields: dict[str, Any]) -> None:
 
 def _digest(request: HttpRequest, fields: Mapping[str, Any]) -> str:
     """Return a digest of everything that a call says, without its key."""
-    said = [request.method, request.path_info, request.GET.urlencode(), json.dumps(fields, sort_keys=True)]
+    parts = [request.method, request.path_info, request.GET.urlencode(), json.dumps(fields, sort_keys=True)]
     files: Mapping[str, Any] = request.FILES if request.fields_in == "form" else {}  # type: ignore[attr-defined]
     for name, file in sorted(files.items()):
         content = hashlib.sha256()
         for chunk in file.chunks():
             content.update(chunk)
-        said += [name, file.name, content.hexdigest()]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+        parts += [name, file.name, content.hexdigest()]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def keyed(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -127,11 +127,11 @@ def document_keys(document: dict[str, Any], operations: Mapping[str, Operation])
     shape = {**_KEY.json_schema(), "title": "Key", "description": KEY_WORDS}
     shapes = document["components"]["schemas"]
     for methods in document["paths"].values():
-        for said in methods.values():
-            if not takes_key(operations[said["operationId"]]):
+        for operation in methods.values():
+            if not takes_key(operations[operation["operationId"]]):
                 continue
             alone = {"content": {"application/json": {"schema": {"type": "object", "additionalProperties": False}}}}
-            for content in said.setdefault("requestBody", alone)["content"].values():
+            for content in operation.setdefault("requestBody", alone)["content"].values():
                 schema = content["schema"]
                 schema = shapes[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
                 schema.setdefault("properties", {})["key"] = shape

@@ -39,15 +39,15 @@ class KnownTokens:
             self._known[key] = (now + KNOWN_S, task)
         try:
             # One caller that disconnects must not cancel the look-up for the others.
-            found = task.result() if task.done() else await asyncio.shield(task)
+            caller = task.result() if task.done() else await asyncio.shield(task)
         except Exception:
             self._known.pop(key, None)
             raise
         # The row can be 3 s old: an expiry counts at its time, and a revocation once it is read again.
-        if found is None or found.token is None or not found.token.is_current(timezone.now()):
+        if caller is None or caller.token is None or not caller.token.is_current(timezone.now()):
             self._known.pop(key, None)
             raise Unauthenticated
-        return found
+        return caller
 
 
 TOKENS = KnownTokens()
@@ -59,7 +59,7 @@ async def _asked(secret: str) -> Actor | None:
 
 def _ask(secret: str) -> Actor | None:
     try:
-        known = token_of(secret)
-        return bearer(known) if known is not None else None
+        token = token_of(secret)
+        return bearer(token) if token is not None else None
     finally:
         close_old_connections()

@@ -90,11 +90,11 @@ def observe(name: str, seconds: float, *labels: str) -> None:
 
 
 def _add(name: str, part: str, labels: tuple[str, ...], by: float) -> None:
-    known = _known.setdefault(name, set())
-    if labels not in known:
-        if len(known) >= MOST_SERIES:
+    series = _known.setdefault(name, set())
+    if labels not in series:
+        if len(series) >= MOST_SERIES:
             labels = (OTHER,) * len(labels)
-        known.add(labels)
+        series.add(labels)
     key = (name, part, labels)
     _counts[key] = _counts.get(key, 0.0) + by
 

@@ -41,8 +41,8 @@ class Need:
 
     @property
     def reason(self) -> str:
-        said = first_line(self.why, WORDS) or "No reason was given."
-        return said[0].upper() + said[1:]
+        text = first_line(self.why, WORDS) or "No reason was given."
+        return text[0].upper() + text[1:]
 
 
 Check = Callable[[Actor, datetime], Iterable[Need]]
@@ -93,12 +93,12 @@ def of_valkey(_actor: Actor, _now: datetime) -> list[Need]:
     try:
         # with a full disk or memory, or as a replica, it still answers reads
         measures.connection().set(WRITES_KEY, 1, ex=60)
-        said = measures.connection().get(PROVIDER_KEY)
+        note = measures.connection().get(PROVIDER_KEY)
     except redis.ResponseError as error:
         return [Need("Valkey", f"refuses writes. It says: {error}")]
     except redis.RedisError as error:
         return [Need("Valkey", f"does not respond: {type(error).__name__}. Pages and workers are slower without it.")]
-    if not said or not settings.AWMWEB_OIDC_ISSUER:
+    if not note or not settings.AWMWEB_OIDC_ISSUER:
         return []
-    why = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    why = note.decode("utf-8", "replace") if isinstance(note, bytes) else str(note)
     return [Need(f"Sign-in by {settings.AWMWEB_OIDC_NAME}", why)]

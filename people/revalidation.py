@@ -35,24 +35,24 @@ def right_of(actor: Actor, session: str = "") -> Right:
 def ended(rights: Collection[Right]) -> dict[Right, AppError]:
     """Return the rights that no longer hold, each with its refusal."""
     shown, members = _tokens(rights) | _sessions(rights), _members(rights)
-    found: dict[Right, AppError] = {}
+    refusals: dict[Right, AppError] = {}
     for right in rights:
         if (right.token or right.session) not in shown:
-            found[right] = Unauthenticated()
+            refusals[right] = Unauthenticated()
         elif right.entry and right.entry not in members:
-            found[right] = NotFound()
-    return found
+            refusals[right] = NotFound()
+    return refusals
 
 
 def _tokens(rights: Collection[Right]) -> set[str]:
     now = timezone.now()
-    wanted = {right.token for right in rights if right.token}
-    return {token.pk for token in ApiToken.objects.filter(pk__in=wanted) if token.is_current(now) and token.has_owner()}
+    ids = {right.token for right in rights if right.token}
+    return {token.pk for token in ApiToken.objects.filter(pk__in=ids) if token.is_current(now) and token.has_owner()}
 
 
 def _sessions(rights: Collection[Right]) -> set[str]:
-    wanted = {right.session for right in rights if right.session}
-    live = Session.objects.filter(pk__in=wanted, expire_date__gt=timezone.now())
+    ids = {right.session for right in rights if right.session}
+    live = Session.objects.filter(pk__in=ids, expire_date__gt=timezone.now())
     return set(live.values_list("pk", flat=True))
 
 
@@ -61,6 +61,6 @@ def _members(rights: Collection[Right]) -> set[str]:
 
     New rights give a membership another entry, which ends earlier ones.
     """
-    wanted = {right.entry for right in rights if right.entry}
+    ids = {right.entry for right in rights if right.entry}
     current = Membership.objects.current(timezone.now())
-    return set(current.filter(entry__in=wanted).values_list("entry", flat=True))
+    return set(current.filter(entry__in=ids).values_list("entry", flat=True))

@@ -53,8 +53,8 @@ class ModelRows(Generic[M]):
 
     def made(self, row: Sequence[Any]) -> M:
         """Return the object of a row, which can have further columns."""
-        found = list(row[: self.width])
+        values = list(row[: self.width])
         for place, read in self._read:
             # As the ORM does after a query: a field such as `JsonText` is plain text until here.
-            found[place] = read(found[place], None, connection)
-        return self._model.from_db(connection.alias, self._names, found)
+            values[place] = read(values[place], None, connection)
+        return self._model.from_db(connection.alias, self._names, values)

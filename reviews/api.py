@@ -133,10 +133,10 @@ def list_reviews(request: HttpRequest, queue: str) -> ReviewList:
     may_see_reviews(actor)
     # PostgreSQL answers U+0000 with an error; an ID wins over a queue with that name
     rows = scoped(ReviewQueue.objects.all(), actor.project) if is_id(queue) else ReviewQueue.objects.none()
-    found = rows.filter(pk=queue).first() or rows.filter(name=queue).first()
-    if found is None:
+    match = rows.filter(pk=queue).first() or rows.filter(name=queue).first()
+    if match is None:
         raise NotFound
-    return ReviewList(reviews=[_view(one, held) for one, held in assigning.open_to(actor, found, LISTED)])
+    return ReviewList(reviews=[_view(one, held) for one, held in assigning.open_to(actor, match, LISTED)])
 
 
 def _view(review: Review, held: bool) -> ReviewView:
@@ -171,8 +171,8 @@ def decline(request: HttpRequest, review_id: str, payload: LeaseBody) -> Done:
 def verdict(request: HttpRequest, review_id: str, payload: VerdictBody) -> VerdictView:
     """Give the verdict of a claimed review; a program names the `model` whose judgment it submits."""
     actor = actor_of(request)
-    said = payload.model_dump(exclude={"lease_token", "verdict"})
-    deciding.decide(actor, review_id, payload.lease_token, Wanted(payload.verdict, **said))
+    fields = payload.model_dump(exclude={"lease_token", "verdict"})
+    deciding.decide(actor, review_id, payload.lease_token, Wanted(payload.verdict, **fields))
     shown = deciding.reveal(actor, review_id)
     return VerdictView(
         id=shown.mine.pk,
@@ -185,9 +185,9 @@ def verdict(request: HttpRequest, review_id: str, payload: VerdictBody) -> Verdi
     )
 
 
-def _other(one: Verdict) -> OtherVerdict:
+def _other(row: Verdict) -> OtherVerdict:
     return OtherVerdict(
-        author=one.author, kind=one.author_kind, verdict=one.decision, failure_type=one.failure_type, note=one.note
+        author=row.author, kind=row.author_kind, verdict=row.decision, failure_type=row.failure_type, note=row.note
     )
 
 
@@ -204,8 +204,8 @@ def annotate(request: HttpRequest, episode_id: str, payload: AnnotationBody) -> 
     actor = actor_of(request)
     episode = annotating.visible_episode(actor, episode_id)
     versions = LabelSchema.objects.filter(project=actor.project, name=payload.label)
-    wanted = versions if payload.version is None else versions.filter(version=payload.version)
-    schema = wanted.order_by("-version").first()  # a name without a schema is the sender's own label
+    candidates = versions if payload.version is None else versions.filter(version=payload.version)
+    schema = candidates.order_by("-version").first()  # a name without a schema is the sender's own label
     if schema is None and payload.version is not None:
         raise NotFound("This project has no such label in this version.")
     # a label of a review's queue is checked against the version that the queue pins, even after it ended
@@ -214,10 +214,12 @@ def annotate(request: HttpRequest, episode_id: str, payload: AnnotationBody) -> 
         rows = Review.objects.select_related("queue").filter(episode=episode)
         pinned = visible_or_404(rows, actor, payload.review, "queue__project").queue
     where = Place(payload.seq, payload.path, payload.start, payload.end)
-    said = annotating.annotate(
+    annotation = annotating.annotate(
         actor, episode, where, payload.label, payload.value, schema=schema, queue=pinned, quote=payload.quote
     )
-    return Status(201, answer_of(AnnotationView, said, value=said.text, version=schema.version if schema else None))
+    return Status(
+        201, answer_of(AnnotationView, annotation, value=annotation.text, version=schema.version if schema else None)
+    )
 
 
 @router.post("/annotations/{annotation_id}/undo", response={200: Done, **REFUSALS})
@@ -232,8 +234,8 @@ def correct(request: HttpRequest, episode_id: str, payload: CorrectionBody) -> S
     """Say what the agent should have done: call, message, ask or no_ask. A call must fit its tool's schema."""
     actor = actor_of(request)
     better = Better(**payload.model_dump(exclude={"seq"}))
-    said = correcting.correct(actor, annotating.visible_episode(actor, episode_id), payload.seq, better)
-    return Status(201, answer_of(CorrectionView, said, state=UNVERIFIED))
+    correction = correcting.correct(actor, annotating.visible_episode(actor, episode_id), payload.seq, better)
+    return Status(201, answer_of(CorrectionView, correction, state=UNVERIFIED))
 
 
 @router.post("/corrections/{correction_id}/undo", response={200: Done, **REFUSALS})

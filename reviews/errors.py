@@ -93,8 +93,8 @@ class UnknownName(AppError):
     @classmethod
     def of(cls, names: Sequence[str]) -> UnknownName:
         """Return the refusal of these names."""
-        said = ", ".join(f"@{name}" for name in names)
-        return cls(f"No member is named {said}. Mend the name, or send again to post it as text.")
+        mentions = ", ".join(f"@{name}" for name in names)
+        return cls(f"No member is named {mentions}. Mend the name, or send again to post it as text.")
 
 
 class NotYourAnnotation(AppError):

@@ -157,11 +157,11 @@ class Annotation(Authored):
     def earlier(self) -> list[str]:
         """Return the IDs of the rows that this one supersedes, through all its rewordings."""
         # a chain has no loop: a row can only supersede one that is older
-        found, row = [], self
+        ids, row = [], self
         while row.supersedes is not None:
             row = row.supersedes
-            found.append(row.pk)
-        return found
+            ids.append(row.pk)
+        return ids
 
     def newest(self) -> Annotation:
         """Return the current version of this row: itself, or the last of those that supersede it."""

@@ -190,7 +190,7 @@ LATE = {
     ("imports.readers.unpacking", "_of_zstandard"),  # pyarrow, for the processes that unpack such a member
     ("runs.tasks", "take_over"),  # celery's worker, for the processes that are one
     ("awmenv.spans", "start"),  # opentelemetry's sdk, for the processes that have a collector
-    ("awmweb.metrics.page", "_text"),  # prometheus_client, for the web processes that are scraped
+    ("awmweb.metrics.page", "_metrics_text"),  # prometheus_client, for the web processes that are scraped
     ("notices.pages", "_push_key"),  # seven megabytes, for the web processes in which somebody opens one page
 }
 

@@ -31,14 +31,14 @@ class Pauses(pausing.Pauses):
 
         `messages` and `tools` show the calls that wait for approval.
         """
-        given = {
+        fields = {
             **_plain(event),
             "messages": [_plain(one) for one in messages],
             "tools": [_plain(one) for one in tools],
             "deadlineS": self.deadline_s,
             "client": self.client,
         }
-        paused = RunInterrupts.model_validate(given)
+        paused = RunInterrupts.model_validate(fields)
         if not pauses_of(event):
             return []
         view = await self.wait(paused)

@@ -111,8 +111,8 @@ async def _ask(question: str, context: str | None = None) -> str:
 class _Sample(recording.Recording):
     """A sample's episode."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
         self._asking: list[Call] = []
         self._marks: dict[int, asyncio.Event] = {}
         self._count = itertools.count()
@@ -122,12 +122,12 @@ class _Sample(recording.Recording):
 
     def asking(self, question: str, context: str | None) -> str | None:
         """Return the id of the call that asks this."""
-        given = {"question": question} | ({"context": context} if context is not None else {})
+        arguments = {"question": question} | ({"context": context} if context is not None else {})
         # A tool does not get the ID of its call, so its arguments have to find it.
-        found = next((call for call in self._asking if call.arguments == given), None)
-        if found is not None:
-            self._asking.remove(found)
-        return found.call_id if found else None
+        match = next((call for call in self._asking if call.arguments == arguments), None)
+        if match is not None:
+            self._asking.remove(match)
+        return match.call_id if match else None
 
     async def catch_up(self) -> None:
         """Wait until the events before this one are recorded: hooks get them from a queue."""
@@ -196,10 +196,10 @@ class _Recorder(Hooks):
 
     async def on_sample_start(self, data: SampleStart) -> None:
         target, summary = _target[-1], data.summary
-        given = summary.input if isinstance(summary.input, str) else summary.input[-1].text
+        task_text = summary.input if isinstance(summary.input, str) else summary.input[-1].text
         start = target.dash.start_episode
         # In a thread: it waits for the dashboard, and Inspect's loop must go on.
-        episode = await asyncio.to_thread(start, given, **{"key": data.sample_id, **target.fields})
+        episode = await asyncio.to_thread(start, task_text, **{"key": data.sample_id, **target.fields})
         sample = target.samples[data.sample_id] = _Sample(episode, **target.limits)
         _sample.set(sample)
         await sample.here(sample.open())
@@ -297,7 +297,7 @@ class _Calls:
         self._edited: dict[str, str] = {}
 
     async def decide(self, message: str, call: ToolCall, history: list[ChatMessage]) -> PauseDecision:
-        name = _digest([*map(_said, history), call.function, call.arguments])
+        name = _digest([*map(_message_parts, history), call.function, call.arguments])
         self._count[name] += 1
         pause = Pause.of_call(
             f"{name}:{self._count[name]}", call.function, call.arguments, schema=self._schemas.get(call.function)
@@ -314,12 +314,12 @@ class _Calls:
     def before_model(self, data: BeforeModelGenerate) -> None:
         """Note the tools' schemas, and say what was edited beside its result: the call stays as the model wrote it."""
         self._schemas |= {one.name: one.parameters.model_dump(exclude_none=True) for one in data.tools}
-        for place, one in enumerate(data.input):
-            words = self._edited.get(one.tool_call_id or "") if isinstance(one, ChatMessageTool) else None
-            if words and not one.text.startswith(words):  # a retry sees it again
-                is_text = isinstance(one.content, str)
-                said = f"{words}\n\n{one.content}" if is_text else [ContentText(text=words), *one.content]
-                data.input[place] = one.model_copy(update={"content": said})
+        for place, message in enumerate(data.input):
+            words = self._edited.get(message.tool_call_id or "") if isinstance(message, ChatMessageTool) else None
+            if words and not message.text.startswith(words):  # a retry sees it again
+                is_text = isinstance(message.content, str)
+                content = f"{words}\n\n{message.content}" if is_text else [ContentText(text=words), *message.content]
+                data.input[place] = message.model_copy(update={"content": content})
 
     async def returned(self, call_id: str) -> None:
         self._ran |= self._waiting.pop(call_id, {})
@@ -332,14 +332,14 @@ class _Calls:
         self._ran = {name: made for name, made in self._ran.items() if name not in ran}
 
 
-def _said(message: ChatMessage) -> list[Any]:
+def _message_parts(message: ChatMessage) -> list[Any]:
     """Return a message without IDs."""
     made = getattr(message, "tool_calls", None) or []
     return [message.role, message.text, [[call.function, call.arguments] for call in made]]
 
 
-def _digest(said: list[Any]) -> str:
-    return hashlib.sha256(json.dumps(said, default=str, sort_keys=True).encode()).hexdigest()[:32]
+def _digest(parts: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(parts, default=str, sort_keys=True).encode()).hexdigest()[:32]
 
 
 @hooks(name="awmclient_desk", description="Confirms decisions of the desk after their calls")
@@ -352,9 +352,9 @@ class _Confirmer(Hooks):
         _desks[-1].tasks[data.eval_id] = f"{data.spec.task} {data.spec.task_id}"
 
     async def on_sample_attempt_start(self, data: SampleAttemptStart) -> None:
-        found = _desks[-1]
-        thread = f"{found.tasks[data.eval_id]}, sample {data.summary.id}, epoch {data.summary.epoch}"
-        calls = found.samples[data.sample_id] = _Calls(found.pauses, thread)
+        open_desk = _desks[-1]
+        thread = f"{open_desk.tasks[data.eval_id]}, sample {data.summary.id}, epoch {data.summary.epoch}"
+        calls = open_desk.samples[data.sample_id] = _Calls(open_desk.pauses, thread)
         _calls.set(calls)
 
     async def on_before_model_generate(self, data: BeforeModelGenerate) -> None:

@@ -49,8 +49,8 @@ class Recording(recording.Recording, AsyncCallbackHandler):
     # Awaited one after another, so that steps keep the order of the calls.
     run_inline = True
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
         self._calls: dict[UUID, Call] = {}
         self._inside: set[UUID] = set()
         self.ask_expert = StructuredTool.from_function(
@@ -99,8 +99,8 @@ class Recording(recording.Recording, AsyncCallbackHandler):
     ) -> None:
         if not self._is_nested(run_id, parent_run_id):
             self._inside.add(run_id)
-            given = inputs if inputs is not None else {"input": input_str}
-            self._calls[run_id] = Call(str(serialized.get("name", "")), given, more.get("tool_call_id"))
+            arguments = inputs if inputs is not None else {"input": input_str}
+            self._calls[run_id] = Call(str(serialized.get("name", "")), arguments, more.get("tool_call_id"))
 
     async def on_tool_end(self, output: Any, *, run_id: UUID, **more: Any) -> None:
         call = self._calls.pop(run_id, None)
@@ -152,14 +152,14 @@ class Pauses(pausing.Pauses):
 
     client = "LangGraph"
 
-    async def run(self, graph: Any, given: Any, config: Mapping[str, Any], **more: Any) -> Any:
+    async def run(self, graph: Any, graph_input: Any, config: Mapping[str, Any], **more: Any) -> Any:
         """Run a graph until it pauses no more; returns what `ainvoke` returns last.
 
-        A thread that was left in the middle goes on from its checkpoint, and `given` is not read: a process that starts
-        again calls the same. `more` is passed on to `ainvoke`.
+        A thread that was left in the middle goes on from its checkpoint, and `graph_input` is not read: a process that
+        starts again calls the same. `more` is passed on to `ainvoke`.
         """
         thread = str(config["configurable"]["thread_id"])
-        result = await self._begun(graph, given, config, more)
+        result = await self._begun(graph, graph_input, config, more)
         while waiting := (await graph.aget_state(config)).interrupts:
             decided = await self.decide(thread, "", [_pause_of(one) for one in waiting])
             answers = {one.id: _answer_to(one, decided[one.id]) for one in waiting}
@@ -168,10 +168,10 @@ class Pauses(pausing.Pauses):
         await self.settle(thread)
         return result
 
-    async def _begun(self, graph: Any, given: Any, config: Mapping[str, Any], more: Mapping[str, Any]) -> Any:
+    async def _begun(self, graph: Any, graph_input: Any, config: Mapping[str, Any], more: Mapping[str, Any]) -> Any:
         state, saved = await graph.aget_state(config), await graph.checkpointer.aget_tuple(config)
         if saved is None or _has_ended(state, saved):
-            return state.values if given is None else await graph.ainvoke(given, config, **more)
+            return state.values if graph_input is None else await graph.ainvoke(graph_input, config, **more)
         if state.interrupts and not any(channel == RESUMED for _, channel, _ in saved.pending_writes or []):
             return state.values
         # An answer that LangGraph has stored but not acted on would answer the next interrupt, if it came again.
@@ -219,18 +219,18 @@ def _answer_to(interrupt: Interrupt, made: PauseDecision) -> Any:
     if not isinstance(value, Mapping) or not (ACTIONS in value or value.get("type") == APPROVAL):
         return made.answer
     actions = value.get(ACTIONS) or [value]
-    said = (made.decision or {}).get("calls") or [{}] * len(actions)
-    decisions = [_decision_of(action, one, made) for action, one in zip(actions, said, strict=True)]
+    call_verdicts = (made.decision or {}).get("calls") or [{}] * len(actions)
+    decisions = [_decision_of(action, one, made) for action, one in zip(actions, call_verdicts, strict=True)]
     return {"decisions": decisions} if ACTIONS in value else decisions[0]
 
 
-def _decision_of(action: Mapping[str, Any], said: Mapping[str, Any], made: PauseDecision) -> dict[str, Any]:
-    match said.get("verdict"):
+def _decision_of(action: Mapping[str, Any], call_verdict: Mapping[str, Any], made: PauseDecision) -> dict[str, Any]:
+    match call_verdict.get("verdict"):
         case "approve":
             return {"type": "approve"}
         case "edit":
-            return {"type": "edit", "edited_action": {"name": action["name"], "args": said["arguments"]}}
-    return {"type": "reject", "message": str(said.get("reason") or made.reason)}
+            return {"type": "edit", "edited_action": {"name": action["name"], "args": call_verdict["arguments"]}}
+    return {"type": "reject", "message": str(call_verdict.get("reason") or made.reason)}
 
 
 def _allowed_by(schema: Any) -> tuple[list[str] | None, Any]:
@@ -242,10 +242,10 @@ def _allowed_by(schema: Any) -> tuple[list[str] | None, Any]:
     return names, _property(edited, "args", schema.get("$defs") or {}) if edited else None
 
 
-def _property(schema: Any, name: str, known: Mapping[str, Any]) -> Any:
+def _property(schema: Any, name: str, definitions: Mapping[str, Any]) -> Any:
     """Return the property of this name, wherever it is, with its reference resolved."""
-    for one in [schema, *known.values()]:
-        found = (one.get("properties") or {}).get(name) if isinstance(one, Mapping) else None
-        if isinstance(found, Mapping):
-            return known.get(str(found.get("$ref", "")).removeprefix("#/$defs/"), found)
+    for candidate in [schema, *definitions.values()]:
+        subschema = (candidate.get("properties") or {}).get(name) if isinstance(candidate, Mapping) else None
+        if isinstance(subschema, Mapping):
+            return definitions.get(str(subschema.get("$ref", "")).removeprefix("#/$defs/"), subschema)
     return None

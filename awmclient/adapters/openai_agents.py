@@ -57,8 +57,8 @@ class Recording(recording.Recording, RunHooks[Any]):
 
     limits = (MaxTurnsExceeded,)
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
         self._calls = UnreportedCalls()
         self.ask_expert = FunctionTool(
             name=ASK_SPEC.name,
@@ -102,8 +102,8 @@ class Recording(recording.Recording, RunHooks[Any]):
             await self.here(self.came(call, error=failed.default_message, traceback=trace))
 
     async def _asked(self, context: ToolContext[Any], arguments: str) -> str:
-        given = as_arguments(arguments)
-        asking = self.ask(given.get("question"), given.get("context"), context.tool_call_id)
+        fields = as_arguments(arguments)
+        asking = self.ask(fields.get("question"), fields.get("context"), context.tool_call_id)
         return as_text(await self.here(asking))
 
 
@@ -126,15 +126,17 @@ class Pauses(pausing.Pauses):
         super().__init__(dash, run, **more)
         self._saved = SavedThreads(folder)
 
-    async def run(self, agent: Agent[Any], given: Any, *, thread: str, context: Any = None, **more: Any) -> RunResult:
+    async def run(
+        self, agent: Agent[Any], run_input: Any, *, thread: str, context: Any = None, **more: Any
+    ) -> RunResult:
         """Run an agent until it pauses no more. `more` is passed on to `Runner.run`.
 
-        A thread that is paused goes on from its saved state, and `given` is not read: a process that starts again
+        A thread that is paused goes on from its saved state, and `run_input` is not read: a process that starts again
         calls the same.
         """
         saved = self._saved.load(thread)
         if saved is None:
-            result = await Runner.run(agent, given, context=context, **more)
+            result = await Runner.run(agent, run_input, context=context, **more)
             if not result.interruptions:
                 return result
             state = self._keep(thread, result)
@@ -147,12 +149,12 @@ class Pauses(pausing.Pauses):
                 raise ValueError(f"The saved run of {thread} has no pause for the agent {agent.name}; was it renamed?")
             run = f"{self._saved.run_of(thread)}:{state.to_json()['current_turn']}"
             decided = await self.decide(thread, run, [_pause_of(one) for one in waiting])
-            for one in waiting:
-                made = decided[_name_of(one)]
+            for interruption in waiting:
+                made = decided[_name_of(interruption)]
                 if made.verdict == "approve":
-                    state.approve(one)
+                    state.approve(interruption)
                 else:
-                    state.reject(one, rejection_message=made.reason)
+                    state.reject(interruption, rejection_message=made.reason)
             result = await Runner.run(agent, state, **more)
             if not result.interruptions:
                 break

@@ -166,11 +166,11 @@ class ExpertSession(ResourceSession):
             self._error = error
             self._record.now(self._record.came(call, error=_words_of(error)))
             raise
-        said: dict[str, Any] = {"result": result.data} if result.error is None else {"error": result.error}
+        fields: dict[str, Any] = {"result": result.data} if result.error is None else {"error": result.error}
         signals: dict[str, Any] = {"done": True} if result.done else {}
         if isinstance(self.session, AwmSession):
             signals = self.session.signals
-        self._record.now(self._record.came(call, **said, signals=signals))
+        self._record.now(self._record.came(call, **fields, signals=signals))
         return result
 
     def recorded(self, model_step: ModelStep) -> ModelStep:
@@ -179,23 +179,23 @@ class ExpertSession(ResourceSession):
         def step(messages: list[Message], tools: list[Tool], sampling: dict[str, Any]) -> ModelStepResult:
             self._record.now(self._record.heard(*_heard(messages)))
             try:
-                found = model_step(messages, tools, sampling)
+                model_reply = model_step(messages, tools, sampling)
             except Exception as error:
                 self._error = error
                 raise
-            self._note(found)
-            return found
+            self._note(model_reply)
+            return model_reply
 
         return step
 
-    def _note(self, found: ModelStepResult) -> None:
-        calls = [Call(one.name, dict(one.args), one.id) for one in found.response.tool_calls]
+    def _note(self, model_reply: ModelStepResult) -> None:
+        calls = [Call(one.name, dict(one.args), one.id) for one in model_reply.response.tool_calls]
         self._said += 1
-        ids = {"prompt_token_ids": found.prompt_ids, "completion_token_ids": found.completion_ids}
+        ids = {"prompt_token_ids": model_reply.prompt_ids, "completion_token_ids": model_reply.completion_ids}
         meta = None
         if any(ids.values()):
-            meta = turn_of({**ids, "per_token_logps": found.logprobs}, self._said).meta
-        self._say(found.response.content or "", calls, meta=meta)
+            meta = turn_of({**ids, "per_token_logps": model_reply.logprobs}, self._said).meta
+        self._say(model_reply.response.content or "", calls, meta=meta)
 
     def _say(self, content: str, calls: Sequence[Call], **more: Any) -> None:
         with self._lock:
@@ -244,9 +244,9 @@ class ExpertSession(ResourceSession):
         except Exception as error:
             self._end(error)
             raise
-        said = final_state.get("done") if isinstance(final_state, Mapping) else None
+        is_done = final_state.get("done") if isinstance(final_state, Mapping) else None
         self._record.stop_reason = (
-            "done" if said is not False or self._found.done and answer is not None else "max_steps"
+            "done" if is_done is not False or self._found.done and answer is not None else "max_steps"
         )
         self._record.final_answer, self._record.outcome = answer, _outcome(self._found)
         self._end()
@@ -317,11 +317,13 @@ def _as_turns(trace: Any) -> list[CapturedTurn]:
 
 def _heard(messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
     """Return the system prompt and what users said."""
-    said = [(str(one.get("role")), _text(one.get("content"))) for one in messages]
-    return "\n\n".join(text for role, text in said if role == "system"), [text for role, text in said if role == "user"]
+    pairs = [(str(one.get("role")), _content_text(one.get("content"))) for one in messages]
+    return "\n\n".join(text for role, text in pairs if role == "system"), [
+        text for role, text in pairs if role == "user"
+    ]
 
 
-def _text(content: Any) -> str:
+def _content_text(content: Any) -> str:
     if isinstance(content, list):
         return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
     return str(content or "")
@@ -336,8 +338,8 @@ def _decided(message: Mapping[str, Any]) -> list[Call]:
 
 def _last_words(transcript: Sequence[Mapping[str, Any]]) -> str | None:
     """Return the agent's answer: its last message, if it makes no call."""
-    said = [one for one in transcript if one.get("role") == "assistant"]
-    return _text(said[-1].get("content")) if said and not said[-1].get("tool_calls") else None
+    replies = [one for one in transcript if one.get("role") == "assistant"]
+    return _content_text(replies[-1].get("content")) if replies and not replies[-1].get("tool_calls") else None
 
 
 def _words_of(error: BaseException) -> str:
@@ -350,14 +352,14 @@ def _refused(words: str) -> ToolResult:
     return ToolResult(data=f"Error: {words}", error=words)
 
 
-def _outcome(found: VerifyResult) -> dict[str, Any] | None:
+def _outcome(verdict: VerifyResult) -> dict[str, Any] | None:
     """Return the environment's own reward as a reported outcome, with the server's signed statement if there is one."""
-    if found.env_reward is None:
+    if verdict.env_reward is None:
         return None
-    reward, kind = float(found.env_reward), found.metrics.get("reward_type")
+    reward, kind = float(verdict.env_reward), verdict.metrics.get("reward_type")
     if not isinstance(kind, str) or not kind:
         kind = "complete" if reward >= COMPLETE_AT else "incomplete" if reward > 0 else "others"
-    statement = found.artifacts.get("attestation")
+    statement = verdict.artifacts.get("attestation")
     return {
         "reward_type": kind,
         "reward": reward,
@@ -442,9 +444,13 @@ class AwmSession(ResourceSession):
         self.about = {**chosen, "environment": "awm", **({"scenario_digest": version} if version else {})}
         listed = self._client.step({"type": "list_tools"}).observation.get("tools") or []
         self._tools = [
-            Tool(name=one["name"], description=one.get("description") or "", input_schema=one.get("input_schema") or {})
-            for one in listed
-            if not is_reserved(one["name"])
+            Tool(
+                name=tool["name"],
+                description=tool.get("description") or "",
+                input_schema=tool.get("input_schema") or {},
+            )
+            for tool in listed
+            if not is_reserved(tool["name"])
         ]
 
     def initial_messages(self) -> list[Message]:
@@ -464,11 +470,11 @@ class AwmSession(ResourceSession):
         return ToolResult(data=as_text(seen.tool_result), done=seen.done)
 
     def _called(self, name: str, arguments: Mapping[str, Any]) -> SimpleNamespace:
-        given = {"type": "call_tool", "tool_name": name, "arguments": dict(arguments)}
-        result = self._client.step(given)
+        request = {"type": "call_tool", "tool_name": name, "arguments": dict(arguments)}
+        result = self._client.step(request)
         seen, about = result.observation, result.observation.get("metadata") or {}
         error = seen.get("error")
-        found = SimpleNamespace(
+        observation = SimpleNamespace(
             reward=result.reward,
             done=bool(result.done),
             reward_type=seen.get("reward_type"),
@@ -478,17 +484,17 @@ class AwmSession(ResourceSession):
             whole=seen,
         )
         trace = str(about.get("detail") or "")[-TRACEBACK:]
-        kind = {"reward_type": found.reward_type} if found.reward_type else {}
-        self.signals = {**kind, **signals_of(found), **({"meta": {"traceback": trace}} if trace else {})}
-        return found
+        kind = {"reward_type": observation.reward_type} if observation.reward_type else {}
+        self.signals = {**kind, **signals_of(observation), **({"meta": {"traceback": trace}} if trace else {})}
+        return observation
 
     def verify(self, transcript: list[Message], final_state: Any | None = None) -> VerifyResult:
         """Run the task's verifier, once. `env_reward` is None if there is none, or if it failed."""
         if self._found is None:
-            given = {"control_key": self._key, "final_answer": _last_words(transcript) or ""}
-            seen = self._called("verify", given)
+            arguments = {"control_key": self._key, "final_answer": _last_words(transcript) or ""}
+            seen = self._called("verify", arguments)
             if seen.reward_type == NO_VERIFIER:
-                seen = self._called("verify", {**given, "verifier_mode": "sql"})
+                seen = self._called("verify", {**arguments, "verifier_mode": "sql"})
             is_judged = seen.reward is not None and seen.reward_type not in (NO_VERIFIER, JUDGE_ERROR)
             statement = (seen.whole.get("metadata") or {}).get("attestation")
             self._found = VerifyResult(
@@ -537,9 +543,9 @@ class AwmSessions(ResourceSessionFactory[AwmSession]):
     def _fetched(self) -> Iterator[dict[str, Any]]:
         place = f"{self.url}/awmenv/tasks"
         answer = httpx.post(place, json={"split": "all"}, headers=self._headers, timeout=self._timeout_s)
-        for one in answer.raise_for_status().json()["tasks"]:
-            if not self._scenario or one["scenario"] == self._scenario:
-                yield {name: one.get(name) for name in ("scenario", "task_idx", "task")}
+        for task in answer.raise_for_status().json()["tasks"]:
+            if not self._scenario or task["scenario"] == self._scenario:
+                yield {name: task.get(name) for name in ("scenario", "task_idx", "task")}
 
     def create(self, task: Any = None, seed: int | None = None, episode_id: str | None = None) -> AwmSession:
         scenario, task_idx = self._chosen(task, episode_id)
@@ -554,13 +560,13 @@ class AwmSessions(ResourceSessionFactory[AwmSession]):
         if task is None:
             if not listed:
                 raise ValueError(f"{self.url} has no task{' of ' + self._scenario if self._scenario else ''}.")
-            one = listed[self._place(episode_id) % len(listed)]
-            return str(one["scenario"]), int(one["task_idx"])
+            row = listed[self._place(episode_id) % len(listed)]
+            return str(row["scenario"]), int(row["task_idx"])
         named = {f"{one['scenario']}/{one['task_idx']}": one for one in listed}
-        found = named.get(str(task)) or next((one for one in listed if one["task"] == task), None)
-        if found is None:
+        chosen_task = named.get(str(task)) or next((one for one in listed if one["task"] == task), None)
+        if chosen_task is None:
             raise ValueError(f"{self.url} has no task {str(task)[:200]!r}.")
-        return str(found["scenario"]), int(found["task_idx"])
+        return str(chosen_task["scenario"]), int(chosen_task["task_idx"])
 
     def _place(self, episode_id: str | None) -> int:
         """Return the number of an episode: a collection that goes on takes the tasks it would have taken."""

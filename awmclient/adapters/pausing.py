@@ -112,9 +112,9 @@ class PauseDecision:
     @property
     def reason(self) -> str:
         """Why a call was rejected, in words for the agent."""
-        said = self._call.get("reason") or self.about.get("text")
-        if said:
-            return str(said)
+        words = self._call.get("reason") or self.about.get("text")
+        if words:
+            return str(words)
         return TIMEOUT_REASON if self.decision is None else "A person rejected this call."
 
     @property

@@ -59,8 +59,8 @@ class Recording(recording.Recording, AbstractCapability[Any]):
 
     limits = (UsageLimitExceeded,)
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
         self._calls = UnreportedCalls()
         self.ask_expert: Tool[Any] = Tool.from_schema(
             self._asked, ASK_SPEC.name, ASK_SPEC.description, dict(ASK_SPEC.input_schema), takes_ctx=True
@@ -76,7 +76,7 @@ class Recording(recording.Recording, AbstractCapability[Any]):
                 await self.here(self.came(call, **({"error": words} if failed else {"result": part.content})))
         system = [str(part.content) for part in _parts(requests, SystemPromptPart)]
         system += [requests[-1].instructions] if requests and requests[-1].instructions else []
-        users = [_text(part.content) for part in _parts(requests, UserPromptPart)]
+        users = [_content_text(part.content) for part in _parts(requests, UserPromptPart)]
         await self.here(self.heard("\n\n".join(system), users))
         return request_context
 
@@ -113,7 +113,7 @@ def _parts(messages: Iterable[ModelMessage], kind: type) -> list[Any]:
     return [part for message in messages for part in message.parts if isinstance(part, kind)]
 
 
-def _text(content: Any) -> str:
+def _content_text(content: Any) -> str:
     return content if isinstance(content, str) else as_text(as_json(list(content)))
 
 
@@ -132,11 +132,11 @@ class Pauses(pausing.Pauses):
         super().__init__(dash, run, **more)
         self._saved = SavedThreads(folder)
 
-    async def run(self, agent: Agent[Any, Any], given: Any, *, thread: str, **more: Any) -> Any:
+    async def run(self, agent: Agent[Any, Any], user_prompt: Any, *, thread: str, **more: Any) -> Any:
         """Run an agent until it defers no more; returns the last result. `more` is passed on to `Agent.run`.
 
-        A thread that is paused goes on from its saved messages, and `given` is not read: a process that starts again
-        calls the same.
+        A thread that is paused goes on from its saved messages, and `user_prompt` is not read: a process that starts
+        again calls the same.
         """
         if (saved := self._saved.load(thread)) is not None:
             kept = json.loads(saved)
@@ -144,7 +144,7 @@ class Pauses(pausing.Pauses):
             requests = REQUESTS.validate_python(kept["requests"])
             more.pop("message_history", None)
         else:
-            result = await agent.run(given, **more)
+            result = await agent.run(user_prompt, **more)
             more.pop("message_history", None)
             if not isinstance(result.output, DeferredToolRequests):
                 return result

@@ -123,10 +123,10 @@ class Recording:
 
         Raises what `HttpEpisode.ask` raises.
         """
-        given = {"question": question} | ({"context": context} if context is not None else {})
-        call = Call(ASK_TOOL, given, call_id)
+        arguments = {"question": question} | ({"context": context} if context is not None else {})
+        call = Call(ASK_TOOL, arguments, call_id)
         place = self._transcript.place(call)
-        refused = {"kind": "tool_call", "name": ASK_TOOL, "arguments": given, **place}
+        refused = {"kind": "tool_call", "name": ASK_TOOL, "arguments": arguments, **place}
         ready = self._transcript.asks_now(call)
         if problem := question_problem(question):
             await self._append([*ready, bounded({**refused, "error": problem})])

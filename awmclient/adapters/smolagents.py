@@ -36,8 +36,8 @@ class Recording(recording.Recording):
     result of a `ToolCallingAgent` through `agent.execute_tool_call`. A `CodeAgent` makes one call per step, its code.
     """
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
         self._calls: list[Call] = []
         # smolagents makes the calls of a step in threads.
         self._lock = threading.Lock()
@@ -54,17 +54,17 @@ class Recording(recording.Recording):
 
     def take(self, name: str, arguments: Any) -> Call | None:
         """Return the decided call that is made now; equal calls are taken in order."""
-        given = as_arguments(arguments)
+        call_arguments = as_arguments(arguments)
         with self._lock:
-            found = [call for call in self._calls if call.name == name and call.arguments == given]
-            if found:
-                self._calls.remove(found[0])
-        return found[0] if found else None
+            calls = [call for call in self._calls if call.name == name and call.arguments == call_arguments]
+            if calls:
+                self._calls.remove(calls[0])
+        return calls[0] if calls else None
 
     def record_turn(self, message: ChatMessage) -> None:
         made = message.tool_calls or []
         self._calls = [Call(one.function.name, as_arguments(one.function.arguments), one.id) for one in made]
-        self.now(self.said(_text(message.content), self._calls, tokens(message.token_usage)))
+        self.now(self.said(_content_text(message.content), self._calls, tokens(message.token_usage)))
 
     def _recorded(self, execute: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
         def execute_tool_call(tool_name: str, arguments: Any) -> Any:
@@ -102,16 +102,16 @@ class _RecordedModel:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
-    def generate(self, messages: list[Any], *given: Any, **named: Any) -> ChatMessage:
+    def generate(self, messages: list[Any], *args: Any, **named: Any) -> ChatMessage:
         system = "\n\n".join(_said_by("system", messages))
         self._record.now(self._record.heard(system, list(_said_by("user", messages))))
-        message = self._model.generate(messages, *given, **named)
+        message = self._model.generate(messages, *args, **named)
         self._record.record_turn(message)
         return message
 
     __call__ = generate
 
-    def generate_stream(self, *given: Any, **named: Any) -> Iterator[Any]:
+    def generate_stream(self, *args: Any, **named: Any) -> Iterator[Any]:
         raise NotImplementedError("A recorded agent does not stream: leave out stream_outputs.")
 
 
@@ -129,19 +129,19 @@ class _AskExpert(Tool):
         self._record = record
 
     def forward(self, question: str, context: str | None = None) -> str:
-        given = {"question": question} | ({"context": context} if context is not None else {})
-        call = self._record.take(ASK_TOOL, given)
+        arguments = {"question": question} | ({"context": context} if context is not None else {})
+        call = self._record.take(ASK_TOOL, arguments)
         return as_text(self._record.now(self._record.ask(question, context, call.call_id if call else None)))
 
 
 def _said_by(role: str, messages: Iterable[Any]) -> Iterator[str]:
-    for one in messages:
-        message = one if isinstance(one, ChatMessage) else ChatMessage.from_dict(one)
+    for raw_message in messages:
+        message = raw_message if isinstance(raw_message, ChatMessage) else ChatMessage.from_dict(raw_message)
         if str(getattr(message.role, "value", message.role)) == role:
-            yield _text(message.content)
+            yield _content_text(message.content)
 
 
-def _text(content: Any) -> str:
+def _content_text(content: Any) -> str:
     if isinstance(content, list):
         return "\n".join(str(part.get("text", "")) for part in content if part.get("type") == "text")
     return str(content or "")

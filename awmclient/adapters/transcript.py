@@ -116,8 +116,8 @@ class Transcript:
     def _place_of(self, call: Call) -> _Due | None:
         """Return the place that waits for this call's result. Some models give two calls of a turn the same ID."""
         waiting = [one for one in self._due if one.step is None]
-        found = taken([one.call for one in waiting], call.call_id, call.name, call.arguments)
-        return None if found is None else waiting[found]
+        place = taken([one.call for one in waiting], call.call_id, call.name, call.arguments)
+        return None if place is None else waiting[place]
 
 
 @dataclass(eq=False)
@@ -167,8 +167,8 @@ def as_arguments(value: Any) -> dict[str, Any]:
 
 def tokens(used: Any) -> dict[str, int] | None:
     """Return the usage of a turn, given as an object or a mapping with `input_tokens` and `output_tokens`."""
-    given = used if isinstance(used, Mapping) else vars(used) if used is not None else {}
-    counts = {"prompt_tokens": given.get("input_tokens") or 0, "completion_tokens": given.get("output_tokens") or 0}
+    usage = used if isinstance(used, Mapping) else vars(used) if used is not None else {}
+    counts = {"prompt_tokens": usage.get("input_tokens") or 0, "completion_tokens": usage.get("output_tokens") or 0}
     return counts if any(counts.values()) else None
 
 

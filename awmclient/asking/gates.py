@@ -60,10 +60,10 @@ def proposed(calls: Sequence[Call], first: int, patterns: Sequence[str], why: st
     waiting: list[dict[str, Any]] = []
     for number, call in enumerate(calls, first):
         if is_gated(call.name, patterns) and not unfit(call):
-            one = {"id": str(number), "name": call.name, "arguments": call.arguments, **reason}
-            if len(waiting) == CALLS_MAX or waiting and _problem([*waiting, one]):
+            gated_call = {"id": str(number), "name": call.name, "arguments": call.arguments, **reason}
+            if len(waiting) == CALLS_MAX or waiting and _problem([*waiting, gated_call]):
                 break
-            waiting.append(one)
+            waiting.append(gated_call)
     return waiting
 
 
@@ -96,28 +96,28 @@ def refused(problem: str) -> dict[str, Any]:
 
 def verdicts(steps: Iterable[Mapping[str, Any]], turn: int) -> dict[str, dict[str, Any]]:
     """Return what was decided on the calls of a turn, by their numbers, as steps carry it (`schema.CallApproval`)."""
-    found: dict[str, dict[str, Any]] = {}
+    marks: dict[str, dict[str, Any]] = {}
     for step in steps:
         if step.get("turn") == turn and is_approval(step):
-            found |= _decided(step["typed"]["calls"], step.get("advice") or {})
-    return found
+            marks |= _decided(step["typed"]["calls"], step.get("advice") or {})
+    return marks
 
 
 def _decided(calls: Sequence[Mapping[str, Any]], seen: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return a mark for each call of an ask. Without a decision nothing is approved."""
-    by, said = seen.get("by") or "timeout", (seen.get("decision") or {}).get("calls") or []
-    decided = {one["id"]: one for one in said}
-    found = {}
+    by, call_verdicts = seen.get("by") or "timeout", (seen.get("decision") or {}).get("calls") or []
+    decided = {one["id"]: one for one in call_verdicts}
+    marks = {}
     for call in calls:
-        one = decided.get(call["id"])
-        mark: dict[str, Any] = {"by": by, "verdict": one["verdict"] if one else "reject"}
-        if one and one["verdict"] == "edit":
+        verdict = decided.get(call["id"])
+        mark: dict[str, Any] = {"by": by, "verdict": verdict["verdict"] if verdict else "reject"}
+        if verdict and verdict["verdict"] == "edit":
             mark["proposed"] = call.get("arguments") or {}
-            mark["arguments"] = one["arguments"]
-        if reason := (one or {}).get("reason") or ("" if one else str(seen.get("reason") or "no decision")):
+            mark["arguments"] = verdict["arguments"]
+        if reason := (verdict or {}).get("reason") or ("" if verdict else str(seen.get("reason") or "no decision")):
             mark["reason"] = reason
-        found[call["id"]] = mark
-    return found
+        marks[call["id"]] = mark
+    return marks
 
 
 def refusal_of(mark: Mapping[str, Any]) -> str:

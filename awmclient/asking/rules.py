@@ -78,9 +78,9 @@ def _doubt(seen: Seen) -> float:
         if step.get("turn") != seen.progress.turn:
             break
         stored = (step.get("meta") or {}).get("logprobs")
-        known = [float(one) for one in stored if isinstance(one, int | float)] if isinstance(stored, list) else []
-        if known and math.isfinite(total := sum(known)):
-            return -total / len(known)
+        logprobs = [float(one) for one in stored if isinstance(one, int | float)] if isinstance(stored, list) else []
+        if logprobs and math.isfinite(total := sum(logprobs)):
+            return -total / len(logprobs)
     return 0.0
 
 
@@ -162,10 +162,10 @@ class AskGate(BaseModel):
 
     @model_validator(mode="after")
     def _is_whole(self) -> AskGate:
-        found = digest_of(self.model_dump())
-        if self.digest and self.digest != found:
+        digest = digest_of(self.model_dump())
+        if self.digest and self.digest != digest:
             raise ValueError("the gate was changed after it was fitted: its digest is not that of its content")
-        self.digest = found
+        self.digest = digest
         return self
 
     def gain(self, row: Row) -> float:
@@ -183,8 +183,8 @@ def chance_of(odds: float) -> float:
 
 
 def digest_of(gate: Mapping[str, Any]) -> str:
-    said = {name: value for name, value in gate.items() if name != "digest"}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+    content = {name: value for name, value in gate.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def is_drawn(key: str, turn: int, chance: float) -> bool:

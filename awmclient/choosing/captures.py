@@ -45,13 +45,13 @@ class CapturedTurn:
     @property
     def meta(self) -> dict[str, Any]:
         """Return the fields of a step's `meta`."""
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for name in ("prompt_ids", "completion_ids", "logprobs"):
             if value := getattr(self, name):
-                found[name] = list(value)
+                fields[name] = list(value)
         if not all(self.mask):
-            found["completion_mask"] = list(self.mask)
-        return {**found, CAPTURE: mark(self.node, self.reason)}
+            fields["completion_mask"] = list(self.mask)
+        return {**fields, CAPTURE: mark(self.node, self.reason)}
 
 
 def mark(node: str, reason: str) -> dict[str, Any]:
@@ -120,10 +120,10 @@ class CaptureMarks:
     def changed(self, turns: Sequence[CapturedTurn]) -> dict[str, dict[str, Any]]:
         """Return the marks of earlier turns about which the capture says something else now, by node."""
         now = {turn.node: turn.reason for turn in turns}
-        said = {node: now.get(node, LEFT_OUT) for node in self._reasons}
-        found = {node: mark(node, reason) for node, reason in said.items() if reason != self._reasons[node]}
-        self._reasons |= said
-        return found
+        reasons = {node: now.get(node, LEFT_OUT) for node in self._reasons}
+        marks = {node: mark(node, reason) for node, reason in reasons.items() if reason != self._reasons[node]}
+        self._reasons |= reasons
+        return marks
 
 
 class CaptureSession:
@@ -169,20 +169,20 @@ def _keyed(admin_key: str) -> dict[str, str]:
 
 def _of_server(document: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> list[CapturedTurn]:
     """Return every call of a capture's document, with tokens where an entry has them."""
-    known = {turn.node: turn for turn in turns_of(entries)}
+    by_node = {turn.node: turn for turn in turns_of(entries)}
     whole, of_turns = _findings(document)
-    found = []
+    captured = []
     for turn in document["turns"]:
         node = str(turn["node_id"])
         request = {"messages": turn.get("request_messages") or [], "tools": turn.get("request_tools")}
         bare = CapturedTurn(node, request=request, message=turn.get("response_message") or {})
-        one = known.get(node, bare)
+        captured_turn = by_node.get(node, bare)
         beside = _no_turn(turn, document)
-        why = whole or of_turns.get(int(turn["index"]), "") or beside or one.reason
-        if not why and node not in known:
+        why = whole or of_turns.get(int(turn["index"]), "") or beside or captured_turn.reason
+        if not why and node not in by_node:
             why = LEFT_OUT
-        found.append(replace(one, reason=why[:_WORDS], is_agent=not beside))
-    return found
+        captured.append(replace(captured_turn, reason=why[:_WORDS], is_agent=not beside))
+    return captured
 
 
 def _findings(document: Mapping[str, Any]) -> tuple[str, dict[int, str]]:

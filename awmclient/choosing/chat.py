@@ -73,10 +73,10 @@ class EndpointConfig:
         A bad value raises a `ValueError` that names the variable and never contains its value.
         """
         names = ("BASE_URL", "API_KEY", "MODEL", "HEADERS", "QUERY", "TIMEOUT_S", "REASONING", "REASONING_FIELD")
-        given = [environ.get(prefix + name, "").strip() for name in names]
-        if not any(given):
+        settings = [environ.get(prefix + name, "").strip() for name in names]
+        if not any(settings):
             return None
-        base_url, api_key, model, headers, query, timeout_s, reasoning, reasoning_field = given
+        base_url, api_key, model, headers, query, timeout_s, reasoning, reasoning_field = settings
         for name, value in (("BASE_URL", base_url), ("MODEL", model)):
             if not value:
                 raise ValueError(f"{prefix}{name} is missing")
@@ -116,11 +116,11 @@ class EndpointConfig:
 
     def _history(self, message: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return a conversation that holds the reasoning of this message, or made-up reasoning if it has none."""
-        content, found = read_reasoning(message, tags=self.reasoning_field == "tags")
-        said = {"role": "assistant", "content": content or "ready"}
+        content, reasoning = read_reasoning(message, tags=self.reasoning_field == "tags")
+        reply = {"role": "assistant", "content": content or "ready"}
         return [
             _READY,
-            with_reasoning(said, found or {"text": "One word.", "form": "field"}, self.reasoning_field),
+            with_reasoning(reply, reasoning or {"text": "One word.", "form": "field"}, self.reasoning_field),
             _READY,
         ]
 
@@ -166,9 +166,9 @@ def _seconds(name: str, value: str) -> float:
     return seconds
 
 
-def _one_of(name: str, value: str, known: Sequence[str]) -> str:
-    if value not in known:
-        raise ValueError(f"{name} is none of {', '.join(one for one in known if one)}")
+def _one_of(name: str, value: str, allowed: Sequence[str]) -> str:
+    if value not in allowed:
+        raise ValueError(f"{name} is none of {', '.join(one for one in allowed if one)}")
     return value
 
 
@@ -235,13 +235,13 @@ class ChatClient:
         try:
             body = json.loads(answer.content)
             message, usage = body["choices"][0]["message"], body.get("usage")
-            said = self._endpoint.without_secrets({"message": message, "usage": usage})
+            cleaned = self._endpoint.without_secrets({"message": message, "usage": usage})
         except (ValueError, RecursionError, LookupError, TypeError):
             words = f"the endpoint's answer is no chat completion: {self._said(answer.text)}"
             raise EndpointError(words, "not_a_chat_endpoint") from None
         if not isinstance(message, dict):
             raise EndpointError("the endpoint's answer holds no message", "not_a_chat_endpoint")
-        return {**said["message"], "usage": said["usage"]}
+        return {**cleaned["message"], "usage": cleaned["usage"]}
 
     def _said(self, words: str) -> str:
         """Return an error in the endpoint's own words.

@@ -95,10 +95,10 @@ def _heard(listen: Mapping[str, str], text: str) -> dict[str, str] | None:
     """Return the match of each pattern in the advice; None if one of them has none."""
     heard = {}
     for name, pattern in listen.items():
-        found = listening.heard(str(pattern), text)
-        if found is None:
+        match = listening.heard(str(pattern), text)
+        if match is None:
             return None
-        heard[name] = found
+        heard[name] = match
     return heard
 
 
@@ -110,10 +110,10 @@ def _filled(value: Any, heard: Mapping[str, str]) -> Any:
         return {key: _filled(item, heard) for key, item in value.items()}
     if not isinstance(value, str):
         return value
-    for name, found in heard.items():
+    for name, match in heard.items():
         if value == f"{{{{{name}}}}}":
-            return _number(found)
-        value = value.replace(f"{{{{{name}}}}}", found)
+            return _number(match)
+        value = value.replace(f"{{{{{name}}}}}", match)
     return value
 
 

@@ -45,8 +45,8 @@ def numbered(steps: StepLike | Sequence[StepLike], last_seq: int) -> list[dict[s
 
 def as_list(steps: StepLike | Sequence[StepLike]) -> list[dict[str, Any]]:
     """Return one step or many as plain dicts."""
-    given = [steps] if isinstance(steps, Mapping | StepCommon) else steps
-    return [as_dict(step) for step in given]
+    step_list = [steps] if isinstance(steps, Mapping | StepCommon) else steps
+    return [as_dict(step) for step in step_list]
 
 
 def as_dict(step: StepLike) -> dict[str, Any]:
@@ -110,12 +110,12 @@ class AskFields(TypedDict, total=False):
 
 def episode_body(task: str, fields: EpisodeFields) -> dict[str, Any]:
     """Return the body that starts an episode, with a generated key if there is none, without unset fields."""
-    given = {name: value for name, value in fields.items() if value is not None}
+    body = {name: value for name, value in fields.items() if value is not None}
     tools = fields.get("tools")
     if tools is not None:
-        given["tools"] = [tool.model_dump() if isinstance(tool, ToolSpec) else dict(tool) for tool in tools]
+        body["tools"] = [tool.model_dump() if isinstance(tool, ToolSpec) else dict(tool) for tool in tools]
     # Also without a key of the caller's, the request can be repeated.
-    return {"key": uuid.uuid4().hex, "task": task, **given}
+    return {"key": uuid.uuid4().hex, "task": task, **body}
 
 
 def finish_body(
@@ -175,6 +175,6 @@ def unanswered(reason: str, typed: Mapping[str, Any] | None = None) -> Advice:
 
 def ask_body(question: str, fields: AskFields) -> dict[str, Any]:
     """Return the body of a question without its episode and number."""
-    given = {name: value for name, value in fields.items() if value is not None}
+    body = {name: value for name, value in fields.items() if value is not None}
     # checked here, too: what silence means must be known before the dashboard is asked
-    return {"key": uuid.uuid4().hex, "deadline_s": 300, **given, **typed_of(given), "question": question}
+    return {"key": uuid.uuid4().hex, "deadline_s": 300, **body, **typed_of(body), "question": question}

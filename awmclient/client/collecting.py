@@ -147,8 +147,8 @@ class CollectedEpisode:
                 await self._live.finish(**end)
                 return
             self._end = end
-            found = await self._dash.record(self, {"episode": self._body, "steps": self._steps, "finish": end})
-            self.id, self.url = str(found["id"]), str(found["url"])
+            recorded = await self._dash.record(self, {"episode": self._body, "steps": self._steps, "finish": end})
+            self.id, self.url = str(recorded["id"]), str(recorded["url"])
 
 
 class CollectingDashboard:
@@ -188,13 +188,13 @@ class CollectingDashboard:
     async def record(self, episode: CollectedEpisode, body: dict[str, Any]) -> dict[str, Any]:
         """Send a finished episode with others and return its result. Raises `Refused` and `Unreachable`."""
         loop = asyncio.get_running_loop()
-        one = _Finished(body, len(encode(body)), loop.create_future())
+        finished = _Finished(body, len(encode(body)), loop.create_future())
         self._at_work.discard(episode)
-        self._waiting.append(one)
+        self._waiting.append(finished)
         if self._timer is None:
             self._timer = loop.call_later(self._wait_s, self._send)
         self._send_if_due()
-        return await one.done
+        return await finished.done
 
     def _send_if_due(self) -> None:
         if self._waiting and (len(self._waiting) >= self._batch or not self._at_work):
@@ -215,27 +215,27 @@ class CollectingDashboard:
         try:
             results = await self.http.record_whole([one.body for one in part])
         except ClientError as error:
-            for one in part:
-                if not one.done.done():
-                    one.done.set_exception(error)
+            for finished in part:
+                if not finished.done.done():
+                    finished.done.set_exception(error)
             return
-        for one, result in zip(part, results, strict=True):
-            if one.done.done():
+        for finished, result in zip(part, results, strict=True):
+            if finished.done.done():
                 continue  # its loop was cancelled; the episode is recorded all the same
             if isinstance(result, Refused):
-                one.done.set_exception(result)
+                finished.done.set_exception(result)
             else:
-                one.done.set_result(result)
+                finished.done.set_result(result)
 
 
 def _parted(waiting: Sequence[_Finished]) -> list[list[_Finished]]:
     """Split finished episodes into requests within the dashboard's limits."""
     parts: list[list[_Finished]] = []
     size = 0
-    for one in waiting:
-        size += one.size + 1
+    for finished in waiting:
+        size += finished.size + 1
         if not parts or len(parts[-1]) == MAX_WHOLE_EPISODES or size > MAX_WHOLE_BYTES - _ROOM:
             parts.append([])
-            size = one.size + 1
-        parts[-1].append(one)
+            size = finished.size + 1
+        parts[-1].append(finished)
     return parts

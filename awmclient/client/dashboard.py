@@ -87,8 +87,8 @@ class HttpDashboard:
         """
         # without it a repeat after a lost answer would start another run
         key = key or uuid4().hex
-        given = {"name": name, "key": key, "arm": arm, "policy": policy, "metadata": metadata, "expert": expert}
-        body = {key: value for key, value in given.items() if value is not None}
+        fields = {"name": name, "key": key, "arm": arm, "policy": policy, "metadata": metadata, "expert": expert}
+        body = {key: value for key, value in fields.items() if value is not None}
         return str((await self._wire.send("POST", "/runs", body)).body["id"])
 
     async def start_episode(self, task: str, **fields: Unpack[EpisodeFields]) -> HttpEpisode:
@@ -115,10 +115,12 @@ class HttpDashboard:
             {"stop_reason": "done"}}])
         """
         reply = await self._wire.send("POST", "/episodes/whole", {"episodes": [dict(one) for one in episodes]})
-        found = [WholeResult.read(one) for one in reply.body["results"]]
+        results = [WholeResult.read(one) for one in reply.body["results"]]
         return [
-            one.model_dump(exclude={"error"}) if one.error is None else refusal(422, one.error.code, one.error.message)
-            for one in found
+            whole_result.model_dump(exclude={"error"})
+            if whole_result.error is None
+            else refusal(422, whole_result.error.code, whole_result.error.message)
+            for whole_result in results
         ]
 
     async def report_step(
@@ -135,9 +137,9 @@ class HttpDashboard:
 
             step = await dash.report_step(run, 7, losses={"policy": 0.12}, components={"primary": 0.4})
         """
-        given = {"losses": losses, "components": components, "checkpoint": checkpoint}
-        said = {name: value for name, value in given.items() if value is not None}
-        body = {"training_step": training_step, **said}
+        options = {"losses": losses, "components": components, "checkpoint": checkpoint}
+        fields = {name: value for name, value in options.items() if value is not None}
+        body = {"training_step": training_step, **fields}
         return TrainingStepView.read((await self._wire.send("POST", f"/runs/{run}/steps", body)).body)
 
     async def next_tasks(
@@ -149,8 +151,8 @@ class HttpDashboard:
         for task in coming.tasks:
             helped = ["plain"] * coming.ratio.expert + ["off"] * coming.ratio.solo
         """
-        given = {"n": count, "run": run, "seed": seed, "snapshot": snapshot}
-        query = urlencode({name: value for name, value in given.items() if value is not None})
+        options = {"n": count, "run": run, "seed": seed, "snapshot": snapshot}
+        query = urlencode({name: value for name, value in options.items() if value is not None})
         return CurriculumNext.read((await self._wire.send("GET", f"/curriculum/next?{query}")).body)
 
     async def interrupts(self, run: str, paused: RunInterrupts) -> InterruptsView:
@@ -185,8 +187,8 @@ class HttpDashboard:
 
         files = await dash.attachments(ask)
         """
-        found = (await self._wire.send("GET", f"/asks/{quote(ask, safe='')}/attachments")).body
-        return AttachedFiles.read(found).files
+        body = (await self._wire.send("GET", f"/asks/{quote(ask, safe='')}/attachments")).body
+        return AttachedFiles.read(body).files
 
     async def download(self, attachment: str) -> bytes:
         """Return the bytes of a file by its ID, such as one of `advice.files`.

@@ -85,12 +85,12 @@ class HttpEpisode:
         while (found := await episode.wheel(acted)).held or found.orders:
             ...  # make each order's call, and append its step with `acted_by` of the order
         """
-        found = await self._read_wheel(acted)
-        if found.held and not found.orders:
+        view = await self._read_wheel(acted)
+        if view.held and not view.orders:
             await asyncio.sleep(_PAUSE_S)
-            found = await self._read_wheel(acted)
-        self.steered = found.held or bool(found.orders)
-        return found
+            view = await self._read_wheel(acted)
+        self.steered = view.held or bool(view.orders)
+        return view
 
     async def _read_wheel(self, acted: int) -> WheelView:
         return WheelView.read((await self._wire.send("GET", f"/episodes/{self.id}/wheel?acted={acted}")).body)
@@ -105,13 +105,13 @@ class HttpEpisode:
 
             done = await episode.steps()
         """
-        found: list[dict[str, Any]] = []
+        recorded: list[dict[str, Any]] = []
         while True:
             page = (await self._wire.send("GET", f"/episodes/{self.id}/steps?since={since}")).body
-            found += page["steps"]
+            recorded += page["steps"]
             if not page.get("more"):
-                return found
-            since = int(found[-1]["seq"])
+                return recorded
+            since = int(recorded[-1]["seq"])
 
     async def ask(
         self, question: str, *, files: Sequence[tuple[str, bytes]] = (), **fields: Unpack[AskFields]
@@ -280,10 +280,10 @@ class HttpEpisode:
 def _advice(view: Mapping[str, Any]) -> Advice:
     """Return the advice of a closed ask; a cancelled one gives a fallback that says so."""
     reason = view.get("reason")
-    found = view.get("advice")
-    if view.get("status") == "cancelled" or not isinstance(found, Mapping):
+    advice = view.get("advice")
+    if view.get("status") == "cancelled" or not isinstance(advice, Mapping):
         return Advice(text="", source="fallback", reason=str(reason or view.get("status") or "cancelled"))
-    return Advice.read({**found, "reason": found.get("reason") or reason, "local": False})
+    return Advice.read({**advice, "reason": advice.get("reason") or reason, "local": False})
 
 
 async def attach(wire: Wire, ask: str, name: str, data: bytes) -> AttachedFile:

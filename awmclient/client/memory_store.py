@@ -88,11 +88,11 @@ class MemoryStore:
 
     def start(self, body: Mapping[str, Any]) -> tuple[StoredEpisode, bool]:
         plan = _checked(EpisodeStart, body)
-        for known in self.episodes.values():
-            if known.plan.key == plan.key:
-                if known.body != dict(body):
+        for stored in self.episodes.values():
+            if stored.plan.key == plan.key:
+                if stored.body != dict(body):
                     raise KeyConflict
-                return known, False
+                return stored, False
         entry = StoredEpisode(uuid.uuid4().hex, plan, dict(body))
         self.episodes[entry.id] = entry
         return entry, True
@@ -171,11 +171,11 @@ class MemoryStore:
         """
         plan = _checked(AskOpen, body)
         entry = self.entry(plan.episode)
-        for known in self.asks.values():
-            if known.plan.episode == plan.episode and known.plan.key == plan.key:
-                if known.body != dict(body):
+        for stored in self.asks.values():
+            if stored.plan.episode == plan.episode and stored.plan.key == plan.key:
+                if stored.body != dict(body):
                     raise KeyConflict
-                return known, False
+                return stored, False
         if entry.plan.expert == "off":
             raise ExpertOff
         if not entry.is_live:
@@ -199,10 +199,10 @@ class MemoryStore:
         """Return an ask. One past its deadline falls back here."""
         if ask not in self.asks:
             raise NotFound
-        found = self.asks[ask]
-        if found.status == "open" and found.deadline_at <= datetime.now(UTC):
-            self.close(found, "fell_back", found.silence(), reason="deadline")
-        return found
+        stored = self.asks[ask]
+        if stored.status == "open" and stored.deadline_at <= datetime.now(UTC):
+            self.close(stored, "fell_back", stored.silence(), reason="deadline")
+        return stored
 
     def open_asks(self, episode: str) -> list[MemoryAsk]:
         return [ask for ask in self.asks.values() if ask.plan.episode == episode and ask.status == "open"]

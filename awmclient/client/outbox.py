@@ -73,10 +73,10 @@ class Outbox:
 
     def put_steps(self, steps: StepLike | Sequence[StepLike]) -> Batch:
         before = self.last_seq
-        given = as_list(steps)
-        plain = numbered(given, before)
+        raw_steps = as_list(steps)
+        plain = numbered(raw_steps, before)
         encode(plain)  # a value that is no JSON is refused before it takes a number
-        self._explicit = self._explicit or any(step.get("seq") is not None for step in given)
+        self._explicit = self._explicit or any(step.get("seq") is not None for step in raw_steps)
         # A caller's own numbers can be anything; the dashboard refuses what is not one.
         self.last_seq = max([before, *(step["seq"] for step in plain if isinstance(step["seq"], int))])
         batch = Batch(plain, before, self.last_seq)

@@ -212,8 +212,10 @@ class SyncHttpDashboard:
         components: Mapping[str, float] | None = None,
         checkpoint: str | None = None,
     ) -> TrainingStepView:
-        said = self._dash.report_step(run, training_step, losses=losses, components=components, checkpoint=checkpoint)
-        return self._portal.call(said)
+        coroutine = self._dash.report_step(
+            run, training_step, losses=losses, components=components, checkpoint=checkpoint
+        )
+        return self._portal.call(coroutine)
 
     def next_tasks(
         self, count: int, *, run: str | None = None, seed: int = 0, snapshot: str | None = None

@@ -173,7 +173,7 @@ class Wire:
             is_full = code == FULL
             why = message if is_full else f"the dashboard answered {answer.status_code}"
             return _Failure(why, retry_after(answer), is_full)
-        return _read(method, path, answer, wants_bytes)
+        return _read_reply(method, path, answer, wants_bytes)
 
 
 def _now() -> float:
@@ -200,7 +200,7 @@ def retry_after(answer: httpx.Response) -> float | None:
     return max(0.0, (aware - datetime.now(UTC)).total_seconds())
 
 
-def _read(method: str, path: str, answer: httpx.Response, wants_bytes: bool = False) -> Reply:
+def _read_reply(method: str, path: str, answer: httpx.Response, wants_bytes: bool = False) -> Reply:
     status = answer.status_code
     if 300 <= status < 400:
         # Without its query, which can have a secret.

@@ -41,9 +41,9 @@ async def make_call(loop: LiveRollout, call: Call, number: int) -> None:
     loop.check_time()
     with boundary(EnvironmentFault):
         assert isinstance(loop.environment, ToolEnvironment)
-        found = await loop.environment.call_tool(call.name, arguments)
+        observation = await loop.environment.call_tool(call.name, arguments)
         with naming(f"turn {number}, {call.name}"):
-            came = result_of(found)
+            came = result_of(observation)
     await loop.record({**step, **came})
 
 
@@ -52,15 +52,15 @@ async def _approval(loop: LiveRollout, call: Call, number: int) -> Mapping[str, 
     if problem := gates.unfit(call):
         return gates.refused(problem)
     place = gates.place_in_turn(loop.steps, number)
-    known = gates.verdicts(loop.steps, number)
-    if str(place) not in known:
+    marks = gates.verdicts(loop.steps, number)
+    if str(place) not in marks:
         # of several calls the turn's message has named those to come
         upcoming = loop.progress.pending or [call]
         why = next((step["content"] for step in reversed(loop.steps) if is_message(step)), "")
-        said = why if loop.steps and loop.steps[-1].get("turn") == number else ""
-        await _propose(loop, gates.proposed(upcoming, place, loop.limits.approve, said), number)
-        known = gates.verdicts(loop.steps, number)
-    return known[str(place)]
+        reason = why if loop.steps and loop.steps[-1].get("turn") == number else ""
+        await _propose(loop, gates.proposed(upcoming, place, loop.limits.approve, reason), number)
+        marks = gates.verdicts(loop.steps, number)
+    return marks[str(place)]
 
 
 async def _propose(loop: LiveRollout, calls: list[dict[str, Any]], number: int) -> None:
@@ -82,10 +82,10 @@ async def _propose(loop: LiveRollout, calls: list[dict[str, Any]], number: int) 
 async def act(loop: LiveRollout, action: dict[str, Any], number: int) -> None:
     loop.check_time()
     with boundary(EnvironmentFault):
-        found = await cast(ActionEnvironment, loop.environment).step(action)
-        seen = as_object(observed(found))
+        observation = await cast(ActionEnvironment, loop.environment).step(action)
+        seen = as_object(observed(observation))
         with naming(f"turn {number}"):
-            signals = signals_of(found)
+            signals = signals_of(observation)
     await loop.record({"kind": "action", "action": action, "observation": seen, "turn": number, **signals})
 
 

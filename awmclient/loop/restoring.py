@@ -31,9 +31,9 @@ async def restore(environment: ToolEnvironment | ActionEnvironment, steps: Itera
     # Calls of reserved names and rejected calls were refused by the loop, and never reached the world.
     made = [step for step in steps if reached_world(step) or is_action(step)]
     if isinstance(record, BatchedEnvironment) and all(map(reached_world, made)):
-        found = record.calls_again((_name(step), _arguments(step), _mark(step)) for step in made)
+        results = record.calls_again((_name(step), _arguments(step), _mark(step)) for step in made)
         for step in made:
-            _compare(step, bounded(result_of(await anext(found))))
+            _compare(step, bounded(result_of(await anext(results))))
     else:
         for step in made:
             _compare(step, await _once_more(environment, record, step))

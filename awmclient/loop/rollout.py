@@ -178,17 +178,17 @@ async def _verified(loop: LiveRollout, end: LoopEnd) -> dict[str, Any] | None:
     if ask is None:
         return None
     try:
-        found = await ask(final_answer=end.final_answer)
+        verdict = await ask(final_answer=end.final_answer)
         # A task can have an SQL verifier only.
-        if found.reward_type == NO_VERIFIER:
-            found = await ask(final_answer=end.final_answer, mode="sql")
+        if verdict.reward_type == NO_VERIFIER:
+            verdict = await ask(final_answer=end.final_answer, mode="sql")
     except Exception as error:
         log.warning("the verifier of episode %s could not be asked: %s", loop.episode and loop.episode.id, error)
         return None
-    if found.reward is None or not found.reward_type or found.reward_type == NO_VERIFIER:
+    if verdict.reward is None or not verdict.reward_type or verdict.reward_type == NO_VERIFIER:
         return None
-    attestation = getattr(found, "metadata", {}).get("attestation")
-    outcome = {"reward_type": found.reward_type, "reward": float(found.reward)}
+    attestation = getattr(verdict, "metadata", {}).get("attestation")
+    outcome = {"reward_type": verdict.reward_type, "reward": float(verdict.reward)}
     return {**outcome, **({"attestation": attestation} if isinstance(attestation, dict) else {})}
 
 

@@ -31,9 +31,9 @@ OF_LOOP = frozenset({"message", "briefing", "tool_call", "ask", "action", "nudge
 
 def version_of(first: Any) -> str | None:
     """Return the version of the scenario that the environment server named at the reset."""
-    said = getattr(first, "metadata", None)
-    found = said.get("scenario_digest") if isinstance(said, Mapping) else None
-    return found if isinstance(found, str) else None
+    metadata = getattr(first, "metadata", None)
+    version = metadata.get("scenario_digest") if isinstance(metadata, Mapping) else None
+    return version if isinstance(version, str) else None
 
 
 def _as_lived(step: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,8 +67,8 @@ def _reset_arguments(loop: LiveRollout, fields: Mapping[str, Any]) -> dict[str, 
     # The arguments below are those of scenarios; another environment gets none.
     if not loop.has_tools or fields.get("scenario") is None:
         return {}
-    known = {name: fields[name] for name in ("scenario", "task_idx", "seed") if fields.get(name) is not None}
-    return {**known, "state_diff": True}
+    arguments = {name: fields[name] for name in ("scenario", "task_idx", "seed") if fields.get(name) is not None}
+    return {**arguments, "state_diff": True}
 
 
 async def close_environment(loop: LiveRollout) -> None:

@@ -28,12 +28,12 @@ async def obey(
     if loop.steered is None or not (loop.steered.steered or loop.progress.driven):
         return False
     start, had, dropped = loop.clock(), False, list(dropped)
-    found = await _read_wheel(loop, loop.steered)
-    while loop.progress.end is None and (found.held or found.orders):
+    view = await _read_wheel(loop, loop.steered)
+    while loop.progress.end is None and (view.held or view.orders):
         if not loop.progress.driven:
             await loop.record(wheel.taken(dropped, turn, usage))
         had = True
-        for order in found.orders:
+        for order in view.orders:
             if order.propose:
                 # The agent's own time counts.
                 loop.waited += loop.clock() - start
@@ -43,7 +43,7 @@ async def obey(
                 await _carry_out(loop, order)
             if loop.progress.end is not None:
                 break
-        found = await _read_wheel(loop, loop.steered)
+        view = await _read_wheel(loop, loop.steered)
     if loop.progress.driven:
         await loop.record(wheel.handed_back())
     # `timeout_s` does not count the time of people.
@@ -61,10 +61,10 @@ async def _suggest(loop: LiveRollout, order: WheelOrderView) -> None:
 
 async def _read_wheel(loop: LiveRollout, episode: SteeredEpisode) -> WheelView:
     with boundary(DashboardFault):
-        found = await episode.wheel(loop.progress.acted)
-    changed: dict[str, Any] = dict(found.limits)
+        view = await episode.wheel(loop.progress.acted)
+    changed: dict[str, Any] = dict(view.limits)
     loop.limits = replace(loop.limits, **changed)
-    return found
+    return view
 
 
 async def _carry_out(loop: LiveRollout, order: WheelOrderView) -> None:
@@ -76,7 +76,7 @@ async def _carry_out(loop: LiveRollout, order: WheelOrderView) -> None:
     elif order.call is not None:
         await loop.restored()
         with boundary(EnvironmentFault):
-            found = await cast(ToolEnvironment, loop.environment).call_tool(order.call.name, order.call.arguments)
+            observation = await cast(ToolEnvironment, loop.environment).call_tool(order.call.name, order.call.arguments)
             with naming(f"order {order.number}, {order.call.name}"):
-                came = result_of(found)
+                came = result_of(observation)
     await loop.record(wheel.step_of(order, loop.progress.turn + 1, came))

@@ -71,18 +71,20 @@ async def _decide(loop: LiveRollout, number: int) -> Sequence[Call]:
     elif turn.answer is not None or turn.gave_up:
         how = "gave_up" if turn.gave_up else "done"
         ends = {ENDS: {"stop_reason": how, "final_answer": turn.answer}}
-        await loop.record(*_said(loop, turn, number, ends=ends))
+        await loop.record(*_message_steps(loop, turn, number, ends=ends))
     elif turn.action is not None:
-        await loop.record(*_said(loop, turn, number))
+        await loop.record(*_message_steps(loop, turn, number))
         await act(loop, turn.action, number)
     elif not turn.calls:
         await _scold(loop, turn, "Nothing was done: call a tool, or say that the task is done.", number)
-    elif said := _said(loop, turn, number):
-        await loop.record(*said)
+    elif steps := _message_steps(loop, turn, number):
+        await loop.record(*steps)
     return turn.calls if turn.malformed is None else ()
 
 
-def _said(loop: LiveRollout, turn: Turn, number: int, ends: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+def _message_steps(
+    loop: LiveRollout, turn: Turn, number: int, ends: dict[str, Any] | None = None
+) -> list[dict[str, Any]]:
     """Return this turn's message with the calls that it is about to make.
 
     It carries the turn's usage even without content.
@@ -104,7 +106,7 @@ def _said(loop: LiveRollout, turn: Turn, number: int, ends: dict[str, Any] | Non
 
 async def _scold(loop: LiveRollout, turn: Turn, words: str, number: int) -> None:
     """Report an unreadable turn to the agent, which can try again a few times."""
-    await loop.record(*_said(loop, turn, number), {"kind": "nudge", "content": words, "turn": number})
+    await loop.record(*_message_steps(loop, turn, number), {"kind": "nudge", "content": words, "turn": number})
 
 
 async def _nudge(loop: LiveRollout) -> None:

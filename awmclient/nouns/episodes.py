@@ -172,12 +172,12 @@ class WholeEpisode(Shape):
 
     @model_validator(mode="before")
     @classmethod
-    def _nest(cls, said: Any) -> Any:
-        if not isinstance(said, dict) or "episode" in said or "finish" in said:
-            return said
-        of_finish = {name: said[name] for name in Finish.model_fields if name in said}
-        of_episode = {name: value for name, value in said.items() if name not in (*of_finish, "steps")}
-        steps = {"steps": said["steps"]} if "steps" in said else {}
+    def _nest(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict) or "episode" in fields or "finish" in fields:
+            return fields
+        of_finish = {name: fields[name] for name in Finish.model_fields if name in fields}
+        of_episode = {name: value for name, value in fields.items() if name not in (*of_finish, "steps")}
+        steps = {"steps": fields["steps"]} if "steps" in fields else {}
         return {"episode": of_episode, **steps, "finish": of_finish}
 
 

@@ -26,16 +26,20 @@ class ToolSpec(Shape):
 
     @model_validator(mode="before")
     @classmethod
-    def _in_one_form(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        if given.get("type") == "function" and isinstance(given.get("function"), dict):
-            said, schema = given["function"], "parameters"
-        elif "inputSchema" in given:
-            said, schema = given, "inputSchema"
+    def _in_one_form(cls, spec: Any) -> Any:
+        if not isinstance(spec, dict):
+            return spec
+        if spec.get("type") == "function" and isinstance(spec.get("function"), dict):
+            source, schema = spec["function"], "parameters"
+        elif "inputSchema" in spec:
+            source, schema = spec, "inputSchema"
         else:
-            return given
-        parts = {"name": said.get("name"), "description": said.get("description"), "input_schema": said.get(schema)}
+            return spec
+        parts = {
+            "name": source.get("name"),
+            "description": source.get("description"),
+            "input_schema": source.get(schema),
+        }
         return {name: value for name, value in parts.items() if value is not None}
 
 

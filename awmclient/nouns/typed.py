@@ -138,10 +138,10 @@ def typed_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     >>> typed_of({"kind": "choice", "options": [{"id": "a", "label": "A"}], "key": "k"})
     {'kind': 'choice', 'options': [{'id': 'a', 'label': 'A'}]}
     """
-    given = {name: fields[name] for name in TypedAsk.model_fields if fields.get(name) is not None}
-    if given.get("kind", "question") == "question":
+    typed_fields = {name: fields[name] for name in TypedAsk.model_fields if fields.get(name) is not None}
+    if typed_fields.get("kind", "question") == "question":
         return {}
-    return TypedAsk.model_validate(given).model_dump(by_alias=True, exclude_none=True)
+    return TypedAsk.model_validate(typed_fields).model_dump(by_alias=True, exclude_none=True)
 
 
 def decision_on_timeout(typed: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -150,12 +150,12 @@ def decision_on_timeout(typed: Mapping[str, Any]) -> dict[str, Any] | None:
     >>> decision_on_timeout({"kind": "choice", "on_timeout": {"value": "b"}})
     {'chosen': ['b']}
     """
-    wanted = typed.get("on_timeout")
-    if wanted == "reject":
+    on_timeout = typed.get("on_timeout")
+    if on_timeout == "reject":
         return {"calls": [rejected(call) for call in typed["calls"]]}
-    if not isinstance(wanted, Mapping):
+    if not isinstance(on_timeout, Mapping):
         return None
-    value = wanted["value"]
+    value = on_timeout["value"]
     if ask_kind(typed).is_form:
         return {"value": value}
     return {"chosen": value if isinstance(value, list) else [value]}
@@ -208,9 +208,9 @@ class _Resolver:
         if self._left < 0 or max(len(seen), depth) > SPEC_LEVELS:
             raise _Unfit("the schema is too large once its references are resolved")
         if "$ref" in schema:
-            found = self.resolved(self._target(schema["$ref"], seen), (*seen, schema["$ref"]), depth)
+            target = self.resolved(self._target(schema["$ref"], seen), (*seen, schema["$ref"]), depth)
             beside = {name: value for name, value in schema.items() if name != "$ref"}
-            return {**found, **beside} if isinstance(found, dict) else found
+            return {**target, **beside} if isinstance(target, dict) else target
         made = {name: value for name, value in schema.items() if name not in DEFINITIONS}
         if isinstance(made.get("properties"), dict):
             inner = made["properties"].items()
@@ -230,10 +230,10 @@ class _Resolver:
             raise _Unfit(f"$ref {str(ref)[:100]}: only definitions of the same schema, as #/$defs/NAME, can be named")
         if ref in seen:
             raise _Unfit(f"$ref {ref[:100]} refers to itself")
-        known, name = self._root.get(place), name.replace("~1", "/").replace("~0", "~")
-        if not isinstance(known, dict) or name not in known:
+        definitions, name = self._root.get(place), name.replace("~1", "/").replace("~0", "~")
+        if not isinstance(definitions, dict) or name not in definitions:
             raise _Unfit(f"$ref {ref[:100]} names nothing in this schema")
-        return known[name]
+        return definitions[name]
 
 
 def _refuse_unread(schema: Any, place: str) -> None:
@@ -247,20 +247,20 @@ def _refuse_unread(schema: Any, place: str) -> None:
             raise _Unfit(f"{place}.{name}: this is no {'object' if kind is dict else 'list'}")
     if unread := sorted(schema.keys() - READ_KEYWORDS - NOTES):
         raise _Unfit(f"{place}: the keyword {unread[0][:60]} is not supported")
-    for name, one in schema.get("properties", {}).items():
-        _refuse_unread(one, f"{place}.{name[:60]}")
+    for name, subschema in schema.get("properties", {}).items():
+        _refuse_unread(subschema, f"{place}.{name[:60]}")
     for name in ("items", "additionalProperties"):
         _refuse_unread(schema.get(name, True), f"{place}.{name}")
     for name in PARTS:
-        for one in schema.get(name, []):
-            _refuse_unread(one, f"{place}.{name}")
+        for subschema in schema.get(name, []):
+            _refuse_unread(subschema, f"{place}.{name}")
 
 
 def _problem(ask: TypedAsk) -> str:
     """Return why an ask is not whole; empty if it is."""
     parts = ASK_KINDS[ask.kind].fields
-    given = [name for name in TYPED_FIELDS if name != "on_timeout" and getattr(ask, name) is not None]
-    if stray := next((name for name in given if name not in parts), ""):
+    set_fields = [name for name in TYPED_FIELDS if name != "on_timeout" and getattr(ask, name) is not None]
+    if stray := next((name for name in set_fields if name not in parts), ""):
         return f"{stray}: an ask of kind {ask.kind} has no such field"
     if parts and getattr(ask, parts[0]) is None:
         return f"{parts[0]}: an ask of kind {ask.kind} needs it"
@@ -277,20 +277,20 @@ def _problem(ask: TypedAsk) -> str:
 
 
 def _problem_of_timeout(ask: TypedAsk) -> str:
-    wanted, kind = ask.on_timeout, ASK_KINDS[ask.kind]
-    if wanted is None or wanted == "no_advice":
+    on_timeout, kind = ask.on_timeout, ASK_KINDS[ask.kind]
+    if on_timeout is None or on_timeout == "no_advice":
         return ""
-    if wanted == "reject":
+    if on_timeout == "reject":
         return "" if kind.is_approval else f"on_timeout: an ask of kind {ask.kind} has no calls to reject"
     if not kind.may_have_default:
         return "on_timeout: nothing is approved by silence; use no_advice or reject" if kind.is_approval else (
             "on_timeout: a question has no default"
         )  # fmt: skip
-    value = wanted.value
+    value = on_timeout.value
     if kind.is_form:
         return "" if isinstance(value, dict) else "on_timeout.value: the value of a form is an object"
     chosen = value if isinstance(value, list) else [value]
-    known = {one.id for one in ask.options or []}
-    if not chosen or not all(isinstance(one, str) and one in known for one in chosen):
+    option_ids = {one.id for one in ask.options or []}
+    if not chosen or not all(isinstance(one, str) and one in option_ids for one in chosen):
         return "on_timeout.value: it names no option"
     return "" if ask.many or len(chosen) == 1 else "on_timeout.value: one option can be chosen"

@@ -28,44 +28,46 @@ def as_spec(tool: Any) -> ToolSpec:
     return ToolSpec(name=tool.name, description=tool.description or "", input_schema=dict(tool.input_schema or {}))
 
 
-def result_of(found: Any) -> dict[str, Any]:
+def result_of(observation: Any) -> dict[str, Any]:
     """Return result or error, with the signals that are recorded beside it."""
-    came: dict[str, Any] = {"error": str(found.error)} if found.error is not None else {"result": found.tool_result}
-    kind = found.reward_type
+    came: dict[str, Any] = (
+        {"error": str(observation.error)} if observation.error is not None else {"result": observation.tool_result}
+    )
+    kind = observation.reward_type
     # Another kind is left out: it comes from a foreign environment, and no column holds it.
     if isinstance(kind, str) and 0 < len(kind) <= 200 and kind.isascii() and kind.isprintable():
         came["reward_type"] = kind
-    meta = {"traceback": _traceback_of(found), WORLD: _metadata(found, "mark")}
+    meta = {"traceback": _traceback_of(observation), WORLD: _metadata(observation, "mark")}
     if meta := {name: value for name, value in meta.items() if value}:
         came["meta"] = meta
-    return {**came, **signals_of(found)}
+    return {**came, **signals_of(observation)}
 
 
-def _metadata(found: Any, name: str) -> Any:
-    metadata = getattr(found, "metadata", None)
+def _metadata(observation: Any, name: str) -> Any:
+    metadata = getattr(observation, "metadata", None)
     return metadata.get(name) if isinstance(metadata, Mapping) else None
 
 
-def _traceback_of(found: Any) -> str:
+def _traceback_of(observation: Any) -> str:
     """Return the traceback of a failed tool, if the environment reports it.
 
     For people only: an agent never sees `meta`.
     """
-    detail = _metadata(found, "detail")
+    detail = _metadata(observation, "detail")
     # The end, because it names the error.
     return detail[-TRACEBACK:] if isinstance(detail, str) else ""
 
 
-def signals_of(found: Any) -> dict[str, Any]:
+def signals_of(observation: Any) -> dict[str, Any]:
     """Return what is recorded beside a result. Raises `Invalid` for a reward that is no finite number: without it a
     step would look like one that the environment did not rate."""
     signals: dict[str, Any] = {}
-    reward, diff = getattr(found, "reward", None), getattr(found, "state_diff", None)
+    reward, diff = getattr(observation, "reward", None), getattr(observation, "state_diff", None)
     if reward is not None:
         signals["reward"] = _number(reward)
     if isinstance(diff, dict) and not problem_of_diff(diff):  # empty: known to have changed nothing
         signals["state_diff"] = diff
-    if getattr(found, "done", False) is True:
+    if getattr(observation, "done", False) is True:
         signals["done"] = True
     return signals
 
@@ -81,8 +83,8 @@ def _number(reward: Any) -> float:
     return value
 
 
-def observed(found: Any) -> Any:
-    observation = getattr(found, "observation", found)
+def observed(step_result: Any) -> Any:
+    observation = getattr(step_result, "observation", step_result)
     return observation.model_dump() if hasattr(observation, "model_dump") else observation
 
 

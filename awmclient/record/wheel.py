@@ -46,14 +46,14 @@ def taken(dropped: Sequence[Call], turn: int | None, usage: Mapping[str, Any] | 
 
 def proposed(order: WheelOrderView, number: int, turn: Turn) -> dict[str, Any]:
     """Return the note of what the agent would do, as a person asked: nothing of it is made."""
-    said = turn.content if turn.answer is None else turn.answer
+    reply_text = turn.content if turn.answer is None else turn.answer
     if turn.malformed is not None:
         would = f"The agent's turn could not be read: {turn.malformed}"
     elif turn.calls:
         would = f"The agent would call {_names(turn.calls)}."
     else:
         would = "The agent would give up." if turn.gave_up else "The agent would finish."
-    words = f"{would}\n\n{said[:_WORDS]}" if said else would
+    words = f"{would}\n\n{reply_text[:_WORDS]}" if reply_text else would
     return _note(words, turn.calls, number, turn.usage, {ORDER: order.number})
 
 

@@ -83,15 +83,15 @@ def messages(
 
 
 def as_sent(
-    said: Sequence[PromptMessage], reasoning: ReasoningMode, reasoning_field: ReasoningField = ""
+    turns: Sequence[PromptMessage], reasoning: ReasoningMode, reasoning_field: ReasoningField = ""
 ) -> list[dict[str, Any]]:
     """Return the messages as an endpoint with these settings got them."""
-    since = first_sent([one.message for one in said], reasoning)
+    since = first_sent([one.message for one in turns], reasoning)
     return [
-        with_reasoning(one.message, readable(one.reasoning), reasoning_field)
-        if one.reasoning is not None and place >= since
-        else one.message
-        for place, one in enumerate(said)
+        with_reasoning(turn.message, readable(turn.reasoning), reasoning_field)
+        if turn.reasoning is not None and place >= since
+        else turn.message
+        for place, turn in enumerate(turns)
     ]
 
 
@@ -164,19 +164,19 @@ class _Telling:
         self._calls = 0
         self._ids: dict[str, int] = {}
 
-    def add(self, step: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    def add(self, step: Mapping[str, Any], raw_step: Mapping[str, Any]) -> None:
         kind, seq, turn = step.get("kind"), step.get("seq") or 0, step.get("turn")
         if kind == "message":
             part: Part = "assistant" if step["role"] == "assistant" else "prompt"
-            said = self._say(step["role"], step["content"], part, seq, turn)
-            said.reasoning = reasoning_of(given) if part == "assistant" else None
-            said.copied = is_copied(given)
-        elif is_approval(given):
+            message = self._say(step["role"], step["content"], part, seq, turn)
+            message.reasoning = reasoning_of(raw_step) if part == "assistant" else None
+            message.copied = is_copied(raw_step)
+        elif is_approval(raw_step):
             return  # of the loop's gate: the agent made the calls, not the question
         elif kind in ("tool_call", "ask"):
-            self._call(step, given, seq, turn)
+            self._call(step, raw_step, seq, turn)
         elif kind == "action":
-            self._say("assistant", as_text(step["action"]), "assistant", seq, turn).calls.append(given)
+            self._say("assistant", as_text(step["action"]), "assistant", seq, turn).calls.append(raw_step)
             if has_come(step):
                 self._say("user", _outcome_text(step), "result", seq, turn)
         elif kind == "briefing":
@@ -188,13 +188,13 @@ class _Telling:
             self._say("user", step["content"], "nudge", seq, turn)
 
     def _say(self, role: str, content: str, part: Part, seq: int, turn: Any) -> PromptMessage:
-        said = PromptMessage({"role": role, "content": readable(content)}, part, [seq], turn=turn)
-        self.said.append(said)
+        message = PromptMessage({"role": role, "content": readable(content)}, part, [seq], turn=turn)
+        self.said.append(message)
         if part not in ("result", "advice"):
-            self._asked = said if part == "assistant" else None
-        return said
+            self._asked = message if part == "assistant" else None
+        return message
 
-    def _call(self, step: Mapping[str, Any], given: Mapping[str, Any], seq: int, turn: Any) -> None:
+    def _call(self, step: Mapping[str, Any], raw_step: Mapping[str, Any], seq: int, turn: Any) -> None:
         part: Part = "advice"
         content: str | None
         self._calls += 1
@@ -205,15 +205,15 @@ class _Telling:
             name, arguments = str(step["name"]), step.get("arguments") or {}
             part = part if name == ASK_TOOL else "result"
             content = _outcome_text(step) if has_come(step) else None
-            if (wrote := (given.get("approval") or {}).get("proposed")) is not None:
+            if (wrote := (raw_step.get("approval") or {}).get("proposed")) is not None:
                 # what the agent wrote, and above the result what ran instead
                 ran = f"{EDITED} {as_text(readable(arguments))}"
                 content, arguments = ran if content is None else f"{ran}\n\n{content}", wrote
         speaker = self._speaker(turn)
         function = {"name": readable(name), "arguments": readable(arguments)}
         speaker.message.setdefault("tool_calls", []).append({"id": call_id, "type": "function", "function": function})
-        speaker.calls.append(given)
-        speaker.copied = speaker.copied or is_copied(given)
+        speaker.calls.append(raw_step)
+        speaker.copied = speaker.copied or is_copied(raw_step)
         speaker.seqs.append(seq)
         if content is not None:
             self._say("tool", content, part, seq, turn).message["tool_call_id"] = call_id

@@ -24,20 +24,20 @@ PATTERN_MAX = 500
 PROGRAM_MAX = 500
 """Instructions of a pattern. Time and memory of a search grow with this times `HEARD`."""
 _CHAR, _SPLIT, _JUMP, _SAVE, _AT, _LOOK, _DONE = range(7)
-_EITHER_CASE = functools.lru_cache(maxsize=1024)(lambda one: {one, one.lower(), one.upper()})
+_EITHER_CASE = functools.lru_cache(maxsize=1024)(lambda char: {char, char.lower(), char.upper()})
 
 
-def _is_word(one: str) -> bool:
-    return one.isalnum() or one == "_"
+def _is_word(char: str) -> bool:
+    return char.isalnum() or char == "_"
 
 
 _CATEGORIES: dict[Any, Callable[[str], bool]] = {
     ops.CATEGORY_DIGIT: str.isdecimal,
     ops.CATEGORY_SPACE: str.isspace,
     ops.CATEGORY_WORD: _is_word,
-    ops.CATEGORY_NOT_DIGIT: lambda one: not one.isdecimal(),
-    ops.CATEGORY_NOT_SPACE: lambda one: not one.isspace(),
-    ops.CATEGORY_NOT_WORD: lambda one: not _is_word(one),
+    ops.CATEGORY_NOT_DIGIT: lambda char: not char.isdecimal(),
+    ops.CATEGORY_NOT_SPACE: lambda char: not char.isspace(),
+    ops.CATEGORY_NOT_WORD: lambda char: not _is_word(char),
 }
 
 
@@ -111,9 +111,9 @@ class Program:
 
     def _branch(self, branches: Any, flags: int) -> None:
         split, jumps, starts = self._add(_SPLIT), [], []
-        for one in branches:
+        for branch in branches:
             starts.append(self._here)
-            self._sequence(one, flags)
+            self._sequence(branch, flags)
             jumps.append(self._add(_JUMP))
         self.instructions[split] = (_SPLIT, *starts)
         for jump in jumps:
@@ -163,25 +163,25 @@ class _Search:
 
     def path(self, at: int, place: int) -> list[tuple[int, int]] | None:
         """Return the places on the way to a match, the preferred one as in `re`; None if there is none."""
-        known, width = self._known, self._width
+        marks, width = self._known, self._width
         way: list[tuple[tuple[int, int], Any]] = []
         step: tuple[int, int] | None = (at, place)
         while True:
             if step is not None:
-                found = known[step[0] * width + step[1]]
-                is_done = found == 1 or self._instructions[step[0]][0] == _DONE
+                mark = marks[step[0] * width + step[1]]
+                is_done = mark == 1 or self._instructions[step[0]][0] == _DONE
                 if is_done:
-                    for (one, where), _ in way:
-                        known[one * width + where] = 1
+                    for (index, where), _ in way:
+                        marks[index * width + where] = 1
                     return [one for one, _ in way] + [step]
-                if not found:
+                if not mark:
                     way.append((step, iter(self._after(*step))))
             if not way:
                 return None
             step = next(way[-1][1], None)
             if step is None:
-                (one, where), _ = way.pop()
-                known[one * width + where] = 2
+                (index, where), _ = way.pop()
+                marks[index * width + where] = 2
 
     def _after(self, at: int, place: int) -> tuple[tuple[int, int], ...]:
         """Return where to go on from an instruction at a place of the text, the preferred way first."""
@@ -196,8 +196,8 @@ class _Search:
         if kind == _AT:
             return ((at + 1, place),) if _is_at(text, place, instruction[1], instruction[2]) else ()
         _, first, behind, is_wanted, on = instruction
-        found = place >= behind and self.path(first, place - behind) is not None
-        return ((on, place),) if found == is_wanted else ()
+        is_match = place >= behind and self.path(first, place - behind) is not None
+        return ((on, place),) if is_match == is_wanted else ()
 
 
 def _heard(program: Program, text: str, path: list[tuple[int, int]]) -> str:
@@ -227,27 +227,27 @@ def _test_of(op: Any, about: Any, flags: int) -> Any:
     """Return the test of one character."""
     is_any_case = bool(flags & re.IGNORECASE)
 
-    def forms(one: str) -> Any:
-        return _EITHER_CASE(one) if is_any_case else (one,)
+    def forms(char: str) -> Any:
+        return _EITHER_CASE(char) if is_any_case else (char,)
 
     if op is ops.ANY:
-        return (lambda _one: True) if flags & re.DOTALL else (lambda one: one != "\n")
+        return (lambda _one: True) if flags & re.DOTALL else (lambda char: char != "\n")
     if op in (ops.LITERAL, ops.NOT_LITERAL):
-        wanted = forms(chr(about))
-        return lambda one: (not wanted.isdisjoint(forms(one)) if is_any_case else one in wanted) == (op is ops.LITERAL)
+        chars = forms(chr(about))
+        return lambda char: (not chars.isdisjoint(forms(char)) if is_any_case else char in chars) == (op is ops.LITERAL)
     if op is not ops.IN:
         raise BadPattern("it has a reference, an atomic group or a possessive repetition")
     is_negated = about[0][0] is ops.NEGATE
     items = about[1:] if is_negated else about
 
-    def is_in(one: str) -> bool:
-        return any(_is_of(kind, item, one, forms) for kind, item in items) != is_negated
+    def is_in(char: str) -> bool:
+        return any(_is_of(kind, item, char, forms) for kind, item in items) != is_negated
 
     return is_in
 
 
-def _is_of(kind: Any, item: Any, one: str, forms: Any) -> bool:
+def _is_of(kind: Any, item: Any, char: str, forms: Any) -> bool:
     if kind is ops.CATEGORY:
-        return _CATEGORIES[item](one)
+        return _CATEGORIES[item](char)
     low, high = (item, item) if kind is ops.LITERAL else item
-    return any(len(form) == 1 and low <= ord(form) <= high for form in forms(one))
+    return any(len(form) == 1 and low <= ord(form) <= high for form in forms(char))

@@ -39,14 +39,14 @@ def read_reasoning(message: Mapping[str, Any], *, tags: bool = False) -> tuple[s
         return content, _reasoning(_joined(thoughts), "parts", parts=thoughts)
     details = message.get(_DETAILS)
     if isinstance(details, list) and details:
-        said = next((message[name] for name in _TEXT_FIELDS if _is_text(message.get(name))), None)
+        summary = next((message[name] for name in _TEXT_FIELDS if _is_text(message.get(name))), None)
         parts = [dict(one) for one in details if isinstance(one, Mapping)]
-        return content, _reasoning(said or _joined(parts), "field", name=_DETAILS, parts=parts)
+        return content, _reasoning(summary or _joined(parts), "field", name=_DETAILS, parts=parts)
     for name in _TEXT_FIELDS:
         if _is_text(message.get(name)):
             return content, _reasoning(message[name], "field", name=name)
-    if tags and _CLOSE in content and (found := _TAGGED.match(content)):
-        return content[found.end() :], _reasoning(found[1], "tags") if found[1].strip() else None
+    if tags and _CLOSE in content and (match := _TAGGED.match(content)):
+        return content[match.end() :], _reasoning(match[1], "tags") if match[1].strip() else None
     return content, None
 
 
@@ -79,12 +79,12 @@ def _reasoning(text: str, form: str, **more: Any) -> dict[str, Any]:
 
 def reasoning_of(step: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the reasoning of a step, also of one recorded before it had a field of its own."""
-    found = step.get("reasoning")
-    if isinstance(found, Mapping):
-        return found
+    reasoning = step.get("reasoning")
+    if isinstance(reasoning, Mapping):
+        return reasoning
     meta = step.get("meta")
-    said = meta.get("reasoning") if isinstance(meta, Mapping) else None
-    return {"text": said, "form": "field"} if _is_text(said) else None
+    text = meta.get("reasoning") if isinstance(meta, Mapping) else None
+    return {"text": text, "form": "field"} if _is_text(text) else None
 
 
 def first_sent(messages: Sequence[Mapping[str, Any]], mode: ReasoningMode) -> int:

@@ -168,8 +168,8 @@ def advised_calls(text: str, names: Collection[str]) -> list[Call]:
     """
     fenced = [call for block in _FENCE.findall(text) for call in _calls_of_block(block)]
     # Fenced JSON decides alone: the words around it often name the same calls.
-    found = fenced or [call for match in _WRITTEN.finditer(text) if (call := _written(text, match, names)) is not None]
-    return [call for call in found if call.name in names][:MAX_CALLS]
+    calls = fenced or [call for match in _WRITTEN.finditer(text) if (call := _written(text, match, names)) is not None]
+    return [call for call in calls if call.name in names][:MAX_CALLS]
 
 
 def _calls_of_block(block: str) -> list[Call]:

@@ -66,13 +66,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _settings(options: argparse.Namespace) -> Settings:
     settings = Settings.from_environment()
-    given = {
+    chosen = {
         "packs": tuple(Path(folder) for folder in options.packs) if options.packs else None,
         "watched": tuple(Path(folder) for folder in options.packs_in) if options.packs_in else None,
         "host": options.host,
         "port": options.port,
     }
-    settings = dataclasses.replace(settings, **{name: value for name, value in given.items() if value is not None})
+    settings = dataclasses.replace(settings, **{name: value for name, value in chosen.items() if value is not None})
     if not settings.packs:
         raise BadSetting("no packs: pass --packs DIR, or set AWMENV_PACKS or AWM_DATA_DIR")
     return settings

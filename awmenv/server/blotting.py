@@ -41,9 +41,9 @@ _ONE_ALPHABET, _BREAKS = bytes.maketrans(b"-_", b"+/"), b" \t\r\n"
 
 def secrets_of(api_key: str, headers: Mapping[str, str], query: Mapping[str, str]) -> frozenset[str]:
     """Return what of an endpoint's configuration must not come back: its key, header and query values."""
-    given = [api_key, *query.values()]
-    given += [value for name, value in headers.items() if name.casefold() not in PUBLIC_HEADERS]
-    parts = {part for value in given for part in (value, value.rpartition(" ")[2])}  # `Bearer KEY`, and KEY alone
+    values = [api_key, *query.values()]
+    values += [value for name, value in headers.items() if name.casefold() not in PUBLIC_HEADERS]
+    parts = {part for value in values for part in (value, value.rpartition(" ")[2])}  # `Bearer KEY`, and KEY alone
     return frozenset(part for part in parts if len(part) >= SHORTEST and not DATE.fullmatch(part))
 
 
@@ -107,18 +107,18 @@ def _cores(secret: bytes) -> Iterator[bytes]:
         yield letters[first : (shift + len(secret)) * 8 // 6]
 
 
-def _plain(found: re.Match[bytes]) -> bytes:
+def _plain(match: re.Match[bytes]) -> bytes:
     """Return the character of an escape."""
-    if found["percent"]:
-        return bytes.fromhex(found["percent"].decode())
-    if found["high"]:
-        pair = bytes.fromhex((found["high"] + found["low"]).decode())
+    if match["percent"]:
+        return bytes.fromhex(match["percent"].decode())
+    if match["high"]:
+        pair = bytes.fromhex((match["high"] + match["low"]).decode())
         return pair.decode("utf-16-be").encode()
-    if found["code"]:
-        return chr(int(found["code"], 16)).encode("utf-8", "surrogatepass")
-    if found["entity"]:
-        return html.unescape(f"&{found['entity'].decode().lower()};").encode("utf-8", "surrogatepass")
-    return _SIGNS[found["sign"].lower()] if found["sign"] else b"\\"
+    if match["code"]:
+        return chr(int(match["code"], 16)).encode("utf-8", "surrogatepass")
+    if match["entity"]:
+        return html.unescape(f"&{match['entity'].decode().lower()};").encode("utf-8", "surrogatepass")
+    return _SIGNS[match["sign"].lower()] if match["sign"] else b"\\"
 
 
 def _squeezed(read: bytes) -> bytes:
@@ -136,10 +136,10 @@ def _read_with_places(data: bytes) -> tuple[bytes, array[int], array[int]]:
         begins.extend(range(first, last) if one_each else [first] * len(piece))
         ends.extend(range(first + 1, last + 1) if one_each else [last] * len(piece))
 
-    for found in _ESCAPE.finditer(data):
-        keep(data[at : found.start()], at, found.start())
-        keep(_plain(found), found.start(), found.end())
-        at = found.end()
+    for match in _ESCAPE.finditer(data):
+        keep(data[at : match.start()], at, match.start())
+        keep(_plain(match), match.start(), match.end())
+        at = match.end()
     keep(data[at:], at, len(data))
     return b"".join(pieces), begins, ends
 

@@ -79,10 +79,10 @@ async def _database(world: World, checkup: Checkup, pack: Pack, name: str, slots
             built = await checkup.database(pack, name)
             playable = built.is_playable(world.settings.partial)
             app = await _app(world, pack, name) if playable else {}
-            found: dict[str, Any] = {"database": built.wire(), "playable": playable, **app}
+            report: dict[str, Any] = {"database": built.wire(), "playable": playable, **app}
         except (AwmenvError, OSError) as error:
-            found = {"unchecked": str(error)}
-    _say({"pack": pack.name, "scenario": name, **found})
+            report = {"unchecked": str(error)}
+    _say({"pack": pack.name, "scenario": name, **report})
 
 
 async def _check(world: World, with_judge: bool) -> None:
@@ -117,14 +117,14 @@ async def _scenario(world: World, checkup: Checkup, pack: Pack, name: str, slots
     tasks = range(pack.scenario(name).task_count)
     async with slots:
         try:
-            found = await checkup.of(pack, name, tasks)
-            app = await _app(world, pack, name) if any(not one.unchecked for one in found.values()) else {}
+            by_task = await checkup.of(pack, name, tasks)
+            app = await _app(world, pack, name) if any(not one.unchecked for one in by_task.values()) else {}
         except (AwmenvError, OSError) as error:
-            found, app = dict.fromkeys(tasks, Health(unchecked=str(error))), {}
+            by_task, app = dict.fromkeys(tasks, Health(unchecked=str(error))), {}
     if app:
         _say({"pack": pack.name, "scenario": name, **app})
     for task_idx in tasks:
-        _say({"pack": pack.name, "scenario": name, "task_idx": task_idx, "health": found[task_idx].wire()})
+        _say({"pack": pack.name, "scenario": name, "task_idx": task_idx, "health": by_task[task_idx].wire()})
 
 
 def _say(line: dict[str, Any]) -> None:

@@ -71,10 +71,10 @@ class FileVersion:
         except OSError:
             return cls()
         try:
-            header, found = os.pread(fd, 28, 0), os.fstat(fd)
+            header, status = os.pread(fd, 28, 0), os.fstat(fd)
         finally:
             os.close(fd)
-        return cls(header[_COUNTER], (found.st_size, found.st_mtime_ns), header[_WAL : _WAL + 1] == b"\2")
+        return cls(header[_COUNTER], (status.st_size, status.st_mtime_ns), header[_WAL : _WAL + 1] == b"\2")
 
     def was_left_for(self, later: "FileVersion") -> bool:
         """Return whether the file was written to since, without a commit. A log counts its commits elsewhere."""
@@ -96,10 +96,10 @@ def is_being_changed(path: Path) -> bool:
 
 def _stat(path: str) -> tuple[int, ...]:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return ()
-    return (found.st_size, found.st_mtime_ns)
+    return (status.st_size, status.st_mtime_ns)
 
 
 def has_sidecars(path: Path) -> bool:
@@ -163,10 +163,10 @@ def digest_of_bytes(data: bytes) -> str:
 
 
 def _digest(stream: BinaryIO) -> str:
-    found = hashlib.blake2b(digest_size=16)
+    hasher = hashlib.blake2b(digest_size=16)
     for block in _blocks(stream):
-        found.update(block)
-    return found.hexdigest()
+        hasher.update(block)
+    return hasher.hexdigest()
 
 
 def _blocks(stream: BinaryIO) -> Iterator[bytes | bytearray]:
@@ -180,17 +180,17 @@ def _blocks(stream: BinaryIO) -> Iterator[bytes | bytearray]:
         yield block
 
 
-async def same_aside(one: Path, other: Path) -> bool:
+async def same_aside(first: Path, other: Path) -> bool:
     """Run `same`, for a large file in a thread."""
     with contextlib.suppress(OSError):  # `same` raises a better error
-        if one.lstat().st_size > SMALL:
-            return await asyncio.get_running_loop().run_in_executor(_copying, same, one, other)
-    return same(one, other)
+        if first.lstat().st_size > SMALL:
+            return await asyncio.get_running_loop().run_in_executor(_copying, same, first, other)
+    return same(first, other)
 
 
-def same(one: Path, other: Path) -> bool:
+def same(first: Path, other: Path) -> bool:
     """Return whether two copies that the server made hold the same bytes, and so the same rows."""
-    with one.open("rb") as mine, other.open("rb") as its:
+    with first.open("rb") as mine, other.open("rb") as its:
         if os.fstat(mine.fileno()).st_size != os.fstat(its.fileno()).st_size:
             return False
         return all(a == b for a, b in zip(_blocks(mine), _blocks(its), strict=True))
@@ -246,7 +246,7 @@ def held_open(pid: int) -> int:
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/fd"):
             with contextlib.suppress(FileNotFoundError):
-                found = os.stat(f"/proc/{pid}/fd/{name}")
-                if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
-                    sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
+                status = os.stat(f"/proc/{pid}/fd/{name}")
+                if stat.S_ISREG(status.st_mode) and status.st_nlink == 0:
+                    sizes[status.st_dev, status.st_ino] = status.st_blocks * 512
     return sum(sizes.values())

@@ -29,7 +29,7 @@ class RecordFormatter(logging.Formatter):
 
 def shown(text: str) -> str:
     """Return a text with control and invisible characters as codes; newlines stay."""
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def install(level: int) -> None:

@@ -113,12 +113,12 @@ class Settings:
         )
 
 
-def _names(text: str, form: re.Pattern[str], setting: str, wanted: str) -> tuple[str, ...]:
+def _names(text: str, form: re.Pattern[str], setting: str, rule: str) -> tuple[str, ...]:
     """Return a comma-separated list in lower case."""
     names = tuple(part.strip().lower() for part in text.split(",") if part.strip())
     wrong = next((name for name in names if not form.fullmatch(name)), None)
     if wrong is not None:
-        raise BadSetting(f"{setting} holds {wrong!r}; it must be {wanted}, with commas between, or *")
+        raise BadSetting(f"{setting} holds {wrong!r}; it must be {rule}, with commas between, or *")
     return names
 
 
@@ -206,10 +206,10 @@ class _Reader:
         return self._read(name, default, float, lambda value: low <= value < float("inf"), f"a number, at least {low}")
 
     def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
-        wanted = " or ".join(value for value in allowed if value)
-        return self._read(name, default, str, lambda value: value in allowed, wanted)
+        rule = " or ".join(value for value in allowed if value)
+        return self._read(name, default, str, lambda value: value in allowed, rule)
 
-    def _read(self, name: str, default: T, kind: Callable[[str], T], good: Callable[[T], bool], wanted: str) -> T:
+    def _read(self, name: str, default: T, kind: Callable[[str], T], good: Callable[[T], bool], rule: str) -> T:
         text = self.env.get(name, "")
         if text == "":
             return default
@@ -218,5 +218,5 @@ class _Reader:
         except ValueError:
             value = None
         if value is None or not good(value):
-            raise BadSetting(f"{name} is {text!r}; it must be {wanted}")
+            raise BadSetting(f"{name} is {text!r}; it must be {rule}")
         return value

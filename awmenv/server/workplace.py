@@ -23,8 +23,8 @@ _LOCK = "owner.lock"
 class Workplace:
     """A fresh folder, locked while its owner runs. Others can pass through it by exact name, but not list it."""
 
-    def __init__(self, wanted: str = "", uid: int = 0) -> None:
-        parent = _reachable_parent(wanted)
+    def __init__(self, folder: str = "", uid: int = 0) -> None:
+        parent = _reachable_parent(folder)
         sweep(parent)
         # Under its real name only once it is locked, or another server's sweep could take it for abandoned.
         new = Path(tempfile.mkdtemp(prefix=f"new-{PREFIX}", dir=parent))
@@ -109,12 +109,12 @@ def _abandoned(folder: Path) -> bool:
     return True
 
 
-def _reachable_parent(wanted: str) -> str:
+def _reachable_parent(folder: str) -> str:
     """Return the wanted folder, or the first usual one that another user can pass through.
 
     As a plain user, any writable one.
     """
-    candidates = [wanted] if wanted else []
+    candidates = [folder] if folder else []
     candidates += [tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"]
     for candidate in candidates:
         if candidate and os.path.isdir(candidate) and os.access(candidate, os.W_OK) and _passable(candidate):

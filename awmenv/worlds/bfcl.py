@@ -58,14 +58,14 @@ class BfclPackage:
     """The files of the installed package. Raises `PackError` if it is not installed."""
 
     def __init__(self) -> None:
-        found = importlib.util.find_spec(MODULE)
+        spec = importlib.util.find_spec(MODULE)
         try:
             self.version = version(PACKAGE)
         except PackageNotFoundError:
-            found = None
-        if found is None or not found.submodule_search_locations:
+            spec = None
+        if spec is None or not spec.submodule_search_locations:
             raise PackError(f"{PACKAGE} is not installed: pip install --no-deps -r requirements-worlds.txt")
-        self.folder = Path(next(iter(found.submodule_search_locations)))
+        self.folder = Path(next(iter(spec.submodule_search_locations)))
         config: dict[str, Any] = {}
         # constants alone
         exec(compile(self.source(_CONFIG), _CONFIG, "exec"), config)
@@ -90,14 +90,14 @@ class BfclPackage:
 
     def functions(self, task: BfclTask) -> list[dict[str, Any]]:
         """Return the tools of a task's simulators, with JSON Schemas."""
-        found = []
+        tools = []
         for name in task.entry["involved_classes"]:
             if name not in self._listed:
                 self._listed[name] = self._lines(Path("multi_turn_func_doc") / self._docs[name])
             for doc in self._listed[name]:
                 about = {"name": doc["name"], "description": doc["description"]}
-                found.append({**about, "parameters": _schema(doc["parameters"])})
-        return found
+                tools.append({**about, "parameters": _schema(doc["parameters"])})
+        return tools
 
     def packed(self, task: BfclTask, *, grades: bool) -> str:
         """Return the sources that a task needs, compressed, each after those that it imports."""
@@ -132,19 +132,19 @@ def _without_data(sources: Any) -> str:
     return "".join(f"{name} = None\n" for name in sorted(names))
 
 
-def _schema(given: Any) -> Any:
+def _schema(source: Any) -> Any:
     """Return JSON Schema for the package's own spelling of types."""
-    if isinstance(given, list):
-        return [_schema(one) for one in given]
-    if not isinstance(given, Mapping):
-        return given
-    found = {key: _schema(value) for key, value in given.items() if key not in ("type", "default", "optional")}
-    kind = given.get("type")
+    if isinstance(source, list):
+        return [_schema(one) for one in source]
+    if not isinstance(source, Mapping):
+        return source
+    schema = {key: _schema(value) for key, value in source.items() if key not in ("type", "default", "optional")}
+    kind = source.get("type")
     if isinstance(kind, str):
-        known = _TYPES.get(kind, kind)
-        return {**({"type": known} if known else {}), **found}
+        type_name = _TYPES.get(kind, kind)
+        return {**({"type": type_name} if type_name else {}), **schema}
     # a parameter that is named `type`
-    return {**found, **({"type": _schema(kind)} if kind is not None else {})}
+    return {**schema, **({"type": _schema(kind)} if kind is not None else {})}
 
 
 def _users(task: BfclTask, more: str) -> list[str]:
@@ -167,7 +167,7 @@ def rows_of(package: BfclPackage, task: BfclTask) -> dict[str, list[dict[str, An
     tables = [{"name": table, "ddl": ddl, "indexes": []} for table, ddl in TABLES.items()]
     place = f"sqlite:///./{name}.db"
     script = script_of(task, [*functions, *(one for docs in added.values() for one in docs)], added)
-    found: dict[str, list[dict[str, Any]]] = {
+    rows: dict[str, list[dict[str, Any]]] = {
         "gen_scenario.jsonl": [{"name": name, "description": described}],
         "gen_tasks.jsonl": [{"scenario": name, "tasks": [text]}],
         "gen_db.jsonl": [{"scenario": name, "db_schema": {"tables": tables}, "db_path": place}],
@@ -178,8 +178,8 @@ def rows_of(package: BfclPackage, task: BfclTask) -> dict[str, list[dict[str, An
     }
     if script is not None:
         row = {"scenario": name, "task_idx": 0, "about": {"category": task.category}, "scripts": {"oracle": script}}
-        found["scripts.jsonl"] = [row]
-    return found
+        rows["scripts.jsonl"] = [row]
+    return rows
 
 
 def _filled(file: str, packed: str, task: Mapping[str, Any]) -> str:
@@ -201,12 +201,12 @@ def script_of(
 ) -> list[dict[str, Any]] | None:
     """Return the ground truth as a script; None if a call of it is no plain call of a tool, or of one that comes with a
     later turn, which no agent could make."""
-    known = {str(one["name"]): list(one["parameters"]["properties"]) for one in functions}
+    parameters = {str(one["name"]): list(one["parameters"]["properties"]) for one in functions}
     late = {str(one["name"]): int(since) for since, docs in added.items() for one in docs}
     turns: list[dict[str, Any]] = []
     for number, calls in enumerate(task.truth):
         for call in calls:
-            made = _parsed(call, known)
+            made = _parsed(call, parameters)
             if made is None:
                 return None
             name, arguments = made
@@ -220,18 +220,18 @@ def script_of(
     return [*turns, {"answer": "Done."}]
 
 
-def _parsed(call: str, known: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, Any]] | None:
+def _parsed(call: str, parameters: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, Any]] | None:
     """Return name and arguments of a call in Python's words."""
     try:
         node = ast.parse(call.strip(), mode="eval").body
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in known:
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in parameters:
             return None
-        given = dict(zip(known[node.func.id], map(ast.literal_eval, node.args), strict=False))
+        positional = dict(zip(parameters[node.func.id], map(ast.literal_eval, node.args), strict=False))
         named = {str(one.arg): ast.literal_eval(one.value) for one in node.keywords}
         json.dumps(named)
     except (ValueError, TypeError, SyntaxError):
         return None
-    return node.func.id, {**given, **named}
+    return node.func.id, {**positional, **named}
 
 
 def write(folder: Path, categories: Sequence[str] = CATEGORIES, most: int | None = None) -> dict[str, Any]:

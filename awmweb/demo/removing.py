@@ -43,13 +43,13 @@ def demo_of(actor: Actor) -> Demo | None:
     if not runs:
         return None
     queues = scoped(ReviewQueue.objects.filter(name=rows.QUEUE), actor.project)
-    wanted = [run.pk for run in runs]
+    run_ids = [run.pk for run in runs]
     exports = [
         export.pk
         for export in scoped(Export.objects.all(), actor.project)
-        if set(export.recipe.get("filter", {}).get("run", [])) & set(wanted)
+        if set(export.recipe.get("filter", {}).get("run", [])) & set(run_ids)
     ]
-    count = Episode.objects.filter(run__in=wanted).count()
+    count = Episode.objects.filter(run__in=run_ids).count()
     return Demo(runs, count, list(queues.values_list("pk", flat=True)), exports)
 
 

@@ -84,9 +84,9 @@ def insert(project: Project, file: Path = FILE) -> dict[str, int]:
         if isinstance(model._meta.pk, AutoField):
             numbers[label] = _number(model, rows)
         for field in model._meta.concrete_fields:
-            known = numbers.get(field.related_model._meta.label, {}) if field.related_model else {}
-            for row in rows if known else ():
-                row[field.attname] = known[row[field.attname]]
+            new_keys = numbers.get(field.related_model._meta.label, {}) if field.related_model else {}
+            for row in rows if new_keys else ():
+                row[field.attname] = new_keys[row[field.attname]]
         _copy(model, rows)
         stored[label] = len(rows)
     return stored
@@ -99,11 +99,11 @@ def _moved(project: Project, about: Mapping[str, Any], text: str) -> str:
     since, until = (datetime.fromisoformat(about[name]) for name in ("since", "until"))
     later = timezone.now() - until
 
-    def moved(found: re.Match[str]) -> str:
-        at = datetime.fromisoformat(found[0])
-        return (at + later).isoformat().replace("+00:00", "Z") if at >= since else found[0]
+    def moved(match: re.Match[str]) -> str:
+        at = datetime.fromisoformat(match[0])
+        return (at + later).isoformat().replace("+00:00", "Z") if at >= since else match[0]
 
-    return _TIME.sub(moved, _ID.sub(lambda found: ids.get(found[0], found[0]), text))
+    return _TIME.sub(moved, _ID.sub(lambda match: ids.get(match[0], match[0]), text))
 
 
 def _number(model: type[Model], rows: Sequence[dict[str, Any]]) -> dict[int, int]:
@@ -138,8 +138,8 @@ def erase(model: type[Model], keys: Iterable[Any]) -> dict[str, set[Any]]:
     """
     waiting, done = [(model, set(keys))], set[tuple[str, Any]]()
     while waiting:
-        of, known = waiting.pop()
-        fresh = {key for key in known if (of._meta.label, key) not in done}
+        of, pks = waiting.pop()
+        fresh = {key for key in pks if (of._meta.label, key) not in done}
         if not fresh:
             continue
         done |= {(of._meta.label, key) for key in fresh}

@@ -218,8 +218,8 @@ def _unpack(file: Path, target: Path) -> Manifest:
         # Without compression: a compressed archive could unpack to any size.
         with tarfile.open(file, "r:") as archive:
             manifest = _manifest(archive)
-            for name, known in manifest.files.items():
-                if _take_out(archive, name, target) != known["sha256"]:
+            for name, listed in manifest.files.items():
+                if _take_out(archive, name, target) != listed["sha256"]:
                     raise EmbeddedError(f"{file} is damaged: {name} is not what was saved. Nothing was changed.")
     except (tarfile.TarError, KeyError, ValueError, OSError) as error:
         raise EmbeddedError(f"{file} is not a complete backup: {error}. Nothing was changed.") from error

@@ -113,7 +113,7 @@ class ForkServer:
         with spec.log.open("ab") as log:
             files = [log.fileno(), log.fileno()] if output is None else [output, sys.stderr.fileno()]
             handles = [*files, *([gate.inner] if gate else []), *spec.handles]
-            wanted = ForkRequest(
+            request = ForkRequest(
                 command=list(spec.command[1:]),
                 environment=dict(spec.environment),
                 orphan_signal=spec.orphan_signal,
@@ -121,7 +121,7 @@ class ForkServer:
                 inherited=list(spec.handles),
             )
             try:
-                socket.send_fds(self._line, [json.dumps(wanted).encode()], handles)
+                socket.send_fds(self._line, [json.dumps(request).encode()], handles)
                 answer = self._line.recv(64)
                 if answer:
                     self._line.send(GO)
@@ -159,7 +159,7 @@ def _serve(line: socket.socket) -> ForkRequest | None:
         text, handles, _, _ = socket.recv_fds(line, 1 << 20, 8)
         if not text:
             return None
-        wanted: ForkRequest = json.loads(text)
+        request: ForkRequest = json.loads(text)
         news, teller = os.pipe()
         go, release = os.pipe()
         between = os.fork()
@@ -174,8 +174,8 @@ def _serve(line: socket.socket) -> ForkRequest | None:
             if not os.read(go, 1):
                 os._exit(0)  # the supervisor gave up, and starts another in its place
             os.close(go)
-            _become(wanted, handles)
-            return wanted
+            _become(request, handles)
+            return request
         os.waitpid(between, 0)
         try:
             line.send(os.read(news, 32))  # not before the end in between: until then it is no child of the supervisor
@@ -189,23 +189,23 @@ def _serve(line: socket.socket) -> ForkRequest | None:
             os.close(handle)
 
 
-def _become(wanted: ForkRequest, handles: list[int]) -> None:
+def _become(request: ForkRequest, handles: list[int]) -> None:
     """Take files, environment and parent of the process that this one is to be."""
-    first_inherited = len(handles) - len(wanted["inherited"])
+    first_inherited = len(handles) - len(request["inherited"])
     output, errors, *gate = handles[:first_inherited]
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (output, 1), (errors, 2)):
         os.dup2(source, target)
         os.close(source)
-    for source, target in zip(handles[first_inherited:], wanted["inherited"], strict=True):
+    for source, target in zip(handles[first_inherited:], request["inherited"], strict=True):
         os.dup2(source, target, inheritable=False)  # no program is started in this place
         os.close(source)
     os.environ.clear()
-    os.environ.update(wanted["environment"])
+    os.environ.update(request["environment"])
     if gate:
         os.environ |= StartGate.environment_of(gate[0])
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, wanted["orphan_signal"])
-    if os.getppid() != wanted["parent"]:  # it ended before prctl took effect
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, request["orphan_signal"])
+    if os.getppid() != request["parent"]:  # it ended before prctl took effect
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -229,11 +229,11 @@ def main() -> None:
     gc.disable()  # a collection would write to pages that are to be shared
     loaded = importlib.import_module(module)
     gc.freeze()
-    wanted = _serve(line)
-    if wanted is None:
+    request = _serve(line)
+    if request is None:
         os._exit(0)  # skips the end of the interpreter: the supervisor waits
     gc.enable()
-    _run(wanted["command"], getattr(loaded, "entitle", None))
+    _run(request["command"], getattr(loaded, "entitle", None))
 
 
 if __name__ == "__main__":

@@ -23,8 +23,8 @@ NAMES = re.compile(
 
 def text(environ: Mapping[str, str]) -> str:
     """Return the content of the file."""
-    known = {name: value for name, value in sorted(environ.items()) if NAMES.fullmatch(name) and value.strip()}
-    return json.dumps(known, indent=1)
+    values = {name: value for name, value in sorted(environ.items()) if NAMES.fullmatch(name) and value.strip()}
+    return json.dumps(values, indent=1)
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -33,8 +33,8 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
     Unchanged if no product of this version has written its settings.
     """
     try:
-        known = json.loads((data_folder(environ) / FILE).read_text())
+        stored = json.loads((data_folder(environ) / FILE).read_text())
     except (OSError, ValueError):
         return dict(environ)
     own = {name: value for name, value in environ.items() if not NAMES.fullmatch(name)}
-    return own | {str(name): str(value) for name, value in known.items() if NAMES.fullmatch(str(name))}
+    return own | {str(name): str(value) for name, value in stored.items() if NAMES.fullmatch(str(name))}

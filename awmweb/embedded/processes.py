@@ -167,11 +167,11 @@ def end_leftovers(file: Path, keep: Callable[[str], bool]) -> list[str]:
     The ones to `keep` are left to their own recovery.
     """
     try:
-        known = json.loads(file.read_text())
+        processes = json.loads(file.read_text())
     except (FileNotFoundError, ValueError):
         return []
     ended = []
-    for name, (pid, born) in known.items():
+    for name, (pid, born) in processes.items():
         if born and birth(pid) == born and not keep(name):
             kill_group(pid)
             wait_until_ended(pid, born, 5)

@@ -80,13 +80,13 @@ def _feed(dump: DigestingReader, program: IO[bytes]) -> None:
 
 def _counted(script: Iterable[bytes]) -> dict[str, int]:
     """Count the lines of each table: a line break inside a value is written as two letters."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for table, line in lines_by_table(script):
         if begun := TABLE.fullmatch(line) if not table else None:
-            found[begun[1].decode()] = 0
+            counts[begun[1].decode()] = 0
         elif table and line != END_OF_TABLE:
-            found[table] += 1
-    return found
+            counts[table] += 1
+    return counts
 
 
 def loadable(script: Iterable[bytes]) -> Iterator[bytes]:
@@ -105,11 +105,11 @@ def lines_by_table(script: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
             table = begun[1].decode()
 
 
-def _check_rows(found: dict[str, int], saved: dict[str, int]) -> None:
-    different = sorted(table for table in found.keys() | saved.keys() if found.get(table) != saved.get(table))
+def _check_rows(counts: dict[str, int], saved: dict[str, int]) -> None:
+    different = sorted(table for table in counts.keys() | saved.keys() if counts.get(table) != saved.get(table))
     if different:
         table = different[0]
         raise EmbeddedError(
             f"The backup was not kept: {table} had {saved.get(table, 'no')} rows, and the file has "
-            f"{found.get(table, 'none')}."
+            f"{counts.get(table, 'none')}."
         )

@@ -64,7 +64,7 @@ def with_rows_of(
         if not may_have(export):
             continue
         shared.setdefault(export.dataset, []).append(export)
-    found = []
+    fallen = []
     for exports in shared.values():
         try:
             rows, of = rows_by_episode(project.pk, exports[0].dataset, episodes)
@@ -72,8 +72,8 @@ def with_rows_of(
             continue  # its files were deleted before
         if rows:
             numbers = {number for of_episode in rows.values() for number in of_episode}
-            found.append(FallenDataset(exports, sorted(numbers), of))
-    return found
+            fallen.append(FallenDataset(exports, sorted(numbers), of))
+    return fallen
 
 
 def drop(actor: Actor, fallen: Collection[FallenDataset], building: Collection[Export]) -> list[dict[str, Any]]:
@@ -81,22 +81,31 @@ def drop(actor: Actor, fallen: Collection[FallenDataset], building: Collection[E
 
     Files go after the commit, because a deletion that is rolled back needs them.
     """
-    said = []
-    for one in fallen:
-        pushes = Push.objects.filter(export__in=one.exports).exclude(address="").values_list("address", flat=True)
-        numbers = one.rows[:NUMBERS_MAX]
-        about = {"dataset": one.name, "format": one.exports[0].format, "rows": numbers, "fallen": len(one.rows)}
-        about |= {"of": one.of, "exports": [export.pk for export in one.exports], "pushed_to": sorted(set(pushes))}
-        project_id, recipe = one.exports[0].project_id, one.exports[0].recipe
-        Export.objects.filter(pk__in=[export.pk for export in one.exports]).delete()
-        removing.after_commit(project_id, one.name)
-        said.append({**about, **_again(actor, recipe)})
+    records = []
+    for dataset in fallen:
+        pushes = Push.objects.filter(export__in=dataset.exports).exclude(address="").values_list("address", flat=True)
+        numbers = dataset.rows[:NUMBERS_MAX]
+        about = {
+            "dataset": dataset.name,
+            "format": dataset.exports[0].format,
+            "rows": numbers,
+            "fallen": len(dataset.rows),
+        }
+        about |= {
+            "of": dataset.of,
+            "exports": [export.pk for export in dataset.exports],
+            "pushed_to": sorted(set(pushes)),
+        }
+        project_id, recipe = dataset.exports[0].project_id, dataset.exports[0].recipe
+        Export.objects.filter(pk__in=[export.pk for export in dataset.exports]).delete()
+        removing.after_commit(project_id, dataset.name)
+        records.append({**about, **_again(actor, recipe)})
     for export in building:
         # its worker stops at its next write, and removes what it has
         jobs.cancel(export, ExportState.CANCELLED)
         transaction.on_commit(functools.partial(storing.forget_work, export.pk))
-        said.append({"export": export.pk, "format": export.format, "stopped": True, **_again(actor, export.recipe)})
-    return said
+        records.append({"export": export.pk, "format": export.format, "stopped": True, **_again(actor, export.recipe)})
+    return records
 
 
 def _again(actor: Actor, recipe: dict[str, Any]) -> dict[str, str]:

@@ -74,8 +74,12 @@ def _readers_of(actor: Actor, family: Set[str]) -> list[str]:
     rows = scoped(Briefing.objects.exclude(sources=[]), actor.project).values_list("pk", "sources")
     distilled = [pk for pk, sources in rows if family & set(sources)]
     briefed = PlannedTry.objects.filter(briefing__in=distilled).values("episode")
-    found = sorted(others.filter(Q(pk__in=cached) | Q(pk__in=briefed)).values_list("pk", flat=True))
-    return [f"{count(len(found), 'episode')} that got an answer or a briefing of it: {some_of(found)}"] if found else []
+    readers = sorted(others.filter(Q(pk__in=cached) | Q(pk__in=briefed)).values_list("pk", flat=True))
+    return (
+        [f"{count(len(readers), 'episode')} that got an answer or a briefing of it: {some_of(readers)}"]
+        if readers
+        else []
+    )
 
 
 def some_of(ids: Collection[str]) -> str:
@@ -122,21 +126,21 @@ def _approved_ahead(actor: Actor, family: Set[str]) -> set[str]:
 
 def family_of(episodes: Set[str]) -> set[str]:
     """Return episodes and their branches, which hold copies of their steps, and the branches of these."""
-    found, fresh = set(episodes), set(episodes)
+    family, fresh = set(episodes), set(episodes)
     while fresh:
-        fresh = set(Episode.every.filter(fork__parent__in=fresh).values_list("pk", flat=True)) - found
-        found |= fresh
-    return found
+        fresh = set(Episode.every.filter(fork__parent__in=fresh).values_list("pk", flat=True)) - family
+        family |= fresh
+    return family
 
 
 def _locked(episode_id: str) -> set[str]:
     """Lock an episode, its branches and their traces, so that nothing is added to them; return them."""
     locked: set[str] = set()
-    while (found := family_of({episode_id})) != locked:  # one can be forked before its lock is held
+    while (family := family_of({episode_id})) != locked:  # one can be forked before its lock is held
         # a trace before its episode, as where late spans become steps
-        list(Trace.objects.filter(episode__in=found).order_by("pk").select_for_update())
-        list(Episode.every.filter(pk__in=found).order_by("pk").select_for_update())
-        locked = found
+        list(Trace.objects.filter(episode__in=family).order_by("pk").select_for_update())
+        list(Episode.every.filter(pk__in=family).order_by("pk").select_for_update())
+        locked = family
     return locked
 
 

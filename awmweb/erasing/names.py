@@ -50,18 +50,18 @@ def names_of(user: User) -> AccountNames:
     """Return the present name of an account and earlier ones, of all projects: rows have the name of their time."""
     key = f"user:{user.pk}"
     tokens = set(tokens_of(user, ApiToken.objects.all()))
-    found = {display_name(user), user.get_username(), *tokens}
+    names = {display_name(user), user.get_username(), *tokens}
     for rows, of in _keyed():
-        found.update(rows.filter(**{f"{of}_key": key}).values_list(of, flat=True).distinct())
+        names.update(rows.filter(**{f"{of}_key": key}).values_list(of, flat=True).distinct())
     renamed = AuditEntry.objects.filter(verb=RENAMED)
-    found.update(renamed.filter(target=user.get_username()).values_list("reason", flat=True))
+    names.update(renamed.filter(target=user.get_username()).values_list("reason", flat=True))
     others = {name for one in User.objects.exclude(pk=user.pk) for name in (display_name(one), one.get_username())}
     for rows, of in _keyed():
-        theirs = rows.filter(**{f"{of}_key__startswith": "user:", f"{of}__in": found}).exclude(**{f"{of}_key": key})
+        theirs = rows.filter(**{f"{of}_key__startswith": "user:", f"{of}__in": names}).exclude(**{f"{of}_key": key})
         others.update(theirs.values_list(of, flat=True).distinct())
     others.update(renamed.exclude(target=user.get_username()).values_list("reason", flat=True))
-    found.discard("")
-    return AccountNames(sorted(found - others), sorted(found & others), frozenset(tokens))
+    names.discard("")
+    return AccountNames(sorted(names - others), sorted(names & others), frozenset(tokens))
 
 
 def tokens_of(user: User, tokens: QuerySet[ApiToken]) -> Iterator[str]:

@@ -64,8 +64,8 @@ def erase_person(username: str) -> list[Tombstone]:
     # those with a hold first: one in which the account wrote refuses before anything is erased
     projects = Project.objects.annotate(held=Exists(held)).order_by("-held", "slug")
     keys, names = keys_of(user), names_of(user)  # before rows with earlier ones go
-    found = [_erase_in(system(project), user, keys, names.within(project, user)) for project in projects]
-    return [one for one in found if one is not None]
+    tombstones = [_erase_in(system(project), user, keys, names.within(project, user)) for project in projects]
+    return [one for one in tombstones if one is not None]
 
 
 @transaction.atomic
@@ -92,8 +92,8 @@ def _erase_in(actor: Actor, user: User, keys: Sequence[str], names: AccountNames
     _channels(project, user, counts)
     _quoted_in_audit(project, names.own, counts)
     for model, field, path, empty in NAMED:
-        known = [*names.own, *signatures_of(project, user, names)] if model is AuditEntry else names.own
-        _empty(model._default_manager.filter(**{f"{field}__in": known, path: project}), empty, counts)
+        own_names = [*names.own, *signatures_of(project, user, names)] if model is AuditEntry else names.own
+        _empty(model._default_manager.filter(**{f"{field}__in": own_names, path: project}), empty, counts)
     for name in names.own:
         touched |= _briefings(project, name, names.tokens, counts)
     acted = _acted(project, keys, names)
@@ -134,9 +134,9 @@ def _erase_in(actor: Actor, user: User, keys: Sequence[str], names: AccountNames
 def named_episodes(username: str) -> list[tuple[Project, str]]:
     """Return the episodes that the tombstones of an account name, in which its words can still be."""
     stones = Tombstone.objects.filter(kind=Tombstone.Kind.PERSON, subject=username[:160]).select_related("project")
-    found = {pk: stone.project for stone in stones for pk in stone.about.get("episodes", ())}
-    left = Episode.every.filter(pk__in=found).order_by("pk").values_list("pk", flat=True)
-    return [(found[pk], pk) for pk in left]
+    by_episode = {pk: stone.project for stone in stones for pk in stone.about.get("episodes", ())}
+    left = Episode.every.filter(pk__in=by_episode).order_by("pk").values_list("pk", flat=True)
+    return [(by_episode[pk], pk) for pk in left]
 
 
 def _copies_of_views(project: Project, views: Sequence[Mapping[str, Any]], counts: Counter[str]) -> None:
@@ -193,8 +193,10 @@ def _acted(project: Project, keys: Sequence[str], names: AccountNames) -> dict[s
     }
 
 
-def _named(found: Mapping[str, set[str]]) -> list[str]:
-    return [f"{len(ids):,} {words}, erase them with --episode: {some_of(ids)}" for words, ids in found.items() if ids]
+def _named(by_words: Mapping[str, set[str]]) -> list[str]:
+    return [
+        f"{len(ids):,} {words}, erase them with --episode: {some_of(ids)}" for words, ids in by_words.items() if ids
+    ]
 
 
 def _set_up(project: Project, names: AccountNames) -> list[str]:
@@ -204,10 +206,10 @@ def _set_up(project: Project, names: AccountNames) -> list[str]:
         noun: model._default_manager.filter(**{f"{field}__in": names.every, path: project}).count()
         for model, (field, path, noun) in SET_UP.items()
     }
-    said = ", ".join(count(number, noun) for noun, number in made.items() if number)
+    listed = ", ".join(count(number, noun) for noun, number in made.items() if number)
     return [
         *([f"{count(repaired, 'repaired verifier')}, without their reasons"] if repaired else []),
-        *([f"what they set up for others, with the names and settings that they gave it: {said}"] if said else []),
+        *([f"what they set up for others, with the names and settings that they gave it: {listed}"] if listed else []),
     ]
 
 
@@ -228,28 +230,28 @@ def _answers(project: Project, keys: Sequence[str], tokens: Collection[str], cou
     """Take the words out of answers, of copies that a cache gave, and of the steps that show them; return the
     episodes."""
     mine = Advice.objects.filter(ask__project=project)
-    found = set(mine.filter(author_key__in=keys).values_list("pk", flat=True))
-    fresh = found
+    pks = set(mine.filter(author_key__in=keys).values_list("pk", flat=True))
+    fresh = pks
     while fresh:
-        fresh = set(mine.filter(taken_from__in=fresh).values_list("pk", flat=True)) - found
-        found |= fresh
+        fresh = set(mine.filter(taken_from__in=fresh).values_list("pk", flat=True)) - pks
+        pks |= fresh
     touched = set()
     branches: dict[str, set[str]] = {}
-    for one in mine.filter(pk__in=found).select_related("ask"):
-        decision, asked = without_words(one.decision), one.ask.episode_id
-        if one.reason != ERASED:
+    for answer in mine.filter(pk__in=pks).select_related("ask"):
+        decision, asked = without_words(answer.decision), answer.ask.episode_id
+        if answer.reason != ERASED:
             empty = {"text": WORD, "tool_calls": None, "decision": decision, "reason": ERASED, "overruled": ""}
-            Advice.objects.filter(pk=one.pk).update(**empty)
+            Advice.objects.filter(pk=answer.pk).update(**empty)
             counts["experts.Advice: words"] += 1
-        if one.ask.accepted_id != one.pk:
+        if answer.ask.accepted_id != answer.pk:
             continue
         if asked not in branches:
             branches[asked] = episodes.family_of({asked}) - {asked}
         # branches have copies of their parent's steps; a treated one has its step under another number
-        copied = Q(episode__in=branches[asked], body__contains=one.ask_id)
-        steps = Step.objects.filter(Q(episode=asked, seq=one.ask.seq) | copied, kind=StepKind.ASK)
+        copied = Q(episode__in=branches[asked], body__contains=answer.ask_id)
+        steps = Step.objects.filter(Q(episode=asked, seq=answer.ask.seq) | copied, kind=StepKind.ASK)
         for step in steps.order_by("pk").select_for_update():
-            if _reword(step, one, decision, NAMELESS if one.author in tokens else one.author):
+            if _reword(step, answer, decision, NAMELESS if answer.author in tokens else answer.author):
                 touched.add(step.episode_id)
                 counts["episodes.Step: answers"] += 1
     return touched
@@ -269,13 +271,17 @@ def without_words(decision: Any) -> Any:
 def _reword(step: Step, answer: Advice, decision: Any, author: str) -> bool:
     """Take the words of an answer out of a step; false if it has none of them."""
     body = json.loads(step.body)
-    said = body.get("advice")
+    old_advice = body.get("advice")
     # a treated branch can have the same question with other advice, of the person who forked
-    if not isinstance(said, dict) or body.get("ask") != answer.ask_id or said.get("author") != answer.author:
+    if (
+        not isinstance(old_advice, dict)
+        or body.get("ask") != answer.ask_id
+        or old_advice.get("author") != answer.author
+    ):
         return False
-    advice = {name: one for name, one in said.items() if name not in ("tool_calls", "files", "decision")}
+    advice = {name: one for name, one in old_advice.items() if name not in ("tool_calls", "files", "decision")}
     advice |= {"text": WORD, "author": author, **({"decision": decision} if decision is not None else {})}
-    if advice == said:
+    if advice == old_advice:
         return False
     _store(step, {**body, "advice": advice})
     return True

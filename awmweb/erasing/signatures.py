@@ -47,8 +47,8 @@ def erase(project: Project, user: User, names: AccountNames, counts: Counter[str
 
 
 def _rename(model: type[Model], name: str, rows: Q, counts: Counter[str]) -> None:
-    found = model._base_manager.filter(rows, **{f"{name}__startswith": SIGNS.format("")}).exclude(**{name: NAMELESS})
-    counts[LABEL.format(model._meta.label)] += found.update(**{name: NAMELESS})
+    signed = model._base_manager.filter(rows, **{f"{name}__startswith": SIGNS.format("")}).exclude(**{name: NAMELESS})
+    counts[LABEL.format(model._meta.label)] += signed.update(**{name: NAMELESS})
 
 
 @functools.cache

@@ -10,13 +10,15 @@ from people.models import Tombstone
 def lines_of(tombstone: Tombstone) -> Iterator[str]:
     """Yield the lines of a tombstone: rows by table, datasets, and what is out of reach."""
     rows = [(where, f"{count:,}") for where, count in tombstone.fell.items()]
-    for one in tombstone.datasets:
-        then = f"export {one['next']}" if "next" in one else one["not_built_again"]
-        if one.get("stopped"):
-            rows.append((f"export {one['export']} ({one['format']})", f"stopped while it was built; again: {then}"))
+    for dataset in tombstone.datasets:
+        then = f"export {dataset['next']}" if "next" in dataset else dataset["not_built_again"]
+        if dataset.get("stopped"):
+            rows.append(
+                (f"export {dataset['export']} ({dataset['format']})", f"stopped while it was built; again: {then}")
+            )
         else:
-            where = f"dataset {one['dataset'][:12]} ({one['format']})"
-            rows.append((where, f"{one['fallen']:,} of {one['of']:,} rows; again: {then}"))
+            where = f"dataset {dataset['dataset'][:12]} ({dataset['format']})"
+            rows.append((where, f"{dataset['fallen']:,} of {dataset['of']:,} rows; again: {then}"))
     width = max((len(where) for where, _ in rows), default=0)
     yield f"{'fell from':{width}}  what"
     for where, what in rows:

@@ -15,9 +15,9 @@ def read() -> list[Figure]:
     """Return free bytes and size of each disk, of the machine that is asked."""
     here = data_paths(settings.VAR)
     folders = {"data": here.var} | ({} if os.environ.get("DATABASE_URL", "").strip() else {"database": here.home})
-    found = {(name,): space.sizes(folder) for name, folder in folders.items()}
-    free: Series = {name: float(sizes[0]) for name, sizes in found.items()}
-    size: Series = {name: float(sizes[1]) for name, sizes in found.items()}
+    by_folder = {(name,): space.sizes(folder) for name, folder in folders.items()}
+    free: Series = {name: float(sizes[0]) for name, sizes in by_folder.items()}
+    size: Series = {name: float(sizes[1]) for name, sizes in by_folder.items()}
     return [
         Figure("awmweb_disk_free_bytes", "Space that awmweb can use on its disks.", ("folder",), free),
         Figure("awmweb_disk_size_bytes", "The size of these disks.", ("folder",), size),

@@ -28,7 +28,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
         _admit(request)
     except AppError as refused:
         return refusal(refused)
-    return HttpResponse(_text(KEPT.figures()), content_type="text/plain; version=0.0.4; charset=utf-8")
+    return HttpResponse(_metrics_text(KEPT.figures()), content_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _admit(request: HttpRequest) -> None:
@@ -42,21 +42,21 @@ def _admit(request: HttpRequest) -> None:
     may_scrape(bearer(token))
 
 
-def _text(figures: Iterable[Figure | Histogram]) -> bytes:
+def _metrics_text(figures: Iterable[Figure | Histogram]) -> bytes:
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
     from prometheus_client.registry import Collector
 
-    def family(one: Figure | Histogram) -> Metric:
-        if isinstance(one, Histogram):
-            times = HistogramMetricFamily(one.name, one.words, labels=one.labels)
-            for labels, (counts, total) in sorted(one.series.items()):
-                names = [*map(str, one.bounds), "+Inf"]
+    def family(figure: Figure | Histogram) -> Metric:
+        if isinstance(figure, Histogram):
+            times = HistogramMetricFamily(figure.name, figure.words, labels=figure.labels)
+            for labels, (counts, total) in sorted(figure.series.items()):
+                names = [*map(str, figure.bounds), "+Inf"]
                 times.add_metric(labels, list(zip(names, accumulate(counts), strict=True)), total)
             return times
-        about = one.name, one.words, None, one.labels
-        values = CounterMetricFamily(*about) if one.is_counter else GaugeMetricFamily(*about)
-        for labels, value in sorted(one.series.items()):
+        about = figure.name, figure.words, None, figure.labels
+        values = CounterMetricFamily(*about) if figure.is_counter else GaugeMetricFamily(*about)
+        for labels, value in sorted(figure.series.items()):
             values.add_metric(labels, value)
         return values
 

@@ -74,12 +74,12 @@ def _levels(reports: dict[str, Any]) -> list[Figure]:
 
 def _counted(counts: dict[bytes, bytes]) -> list[Figure | Histogram]:
     """Return the measures that this version knows; an earlier one may have left others."""
-    found: dict[str, dict[tuple[str, ...], dict[str, float]]] = {name: defaultdict(dict) for name in MEASURES}
+    by_measure: dict[str, dict[tuple[str, ...], dict[str, float]]] = {name: defaultdict(dict) for name in MEASURES}
     for field, value in counts.items():
         name, part, *labels = json.loads(field)
         if name in MEASURES and len(labels) == len(MEASURES[name].labels):
-            found[name][tuple(labels)][part] = float(value)
-    return [_figure(name, series) for name, series in found.items()]
+            by_measure[name][tuple(labels)][part] = float(value)
+    return [_figure(name, series) for name, series in by_measure.items()]
 
 
 def _figure(name: str, series: dict[tuple[str, ...], dict[str, float]]) -> Figure | Histogram:
@@ -100,19 +100,19 @@ def _figure(name: str, series: dict[tuple[str, ...], dict[str, float]]) -> Figur
 def _of_environment() -> list[Figure | Histogram]:
     where = addresses()
     with ThreadPoolExecutor(len(where)) as threads:
-        found = [said for said in threads.map(_said_by, where) if said is not None]
-    up = Figure("awmweb_environment_up", "Environment servers that respond.", (), {(): float(len(found))})
-    if not found:
+        stats = [said for said in threads.map(_said_by, where) if said is not None]
+    up = Figure("awmweb_environment_up", "Environment servers that respond.", (), {(): float(len(stats))})
+    if not stats:
         return [up]
     return [
         up,
-        _now("awmweb_sessions_open", "Worlds on the environment servers.", _sum(found, "sessions")),
-        _now("awmweb_sessions_most", "The most that they take.", _sum(found, "max_sessions")),
+        _now("awmweb_sessions_open", "Worlds on the environment servers.", _sum(stats, "sessions")),
+        _now("awmweb_sessions_most", "The most that they take.", _sum(stats, "max_sessions")),
         *(
-            Figure(f"awmweb_environment_{key}_total", text, (), {(): _sum(found, key)}, is_counter=True)
+            Figure(f"awmweb_environment_{key}_total", text, (), {(): _sum(stats, key)}, is_counter=True)
             for key, text in COUNTED.items()
         ),
-        *_verify(_summed([said.get("verify_seconds") for said in found])),
+        *_verify(_summed([said.get("verify_seconds") for said in stats])),
     ]
 
 
@@ -124,8 +124,8 @@ def _said_by(address: str) -> dict[str, Any] | None:
         return None
 
 
-def _sum(found: list[dict[str, Any]], name: str) -> float:
-    return sum(_number(said.get(name)) for said in found)
+def _sum(stats: list[dict[str, Any]], name: str) -> float:
+    return sum(_number(said.get(name)) for said in stats)
 
 
 def _summed(times: list[Any]) -> Any:
@@ -142,15 +142,15 @@ def _summed(times: list[Any]) -> Any:
     }
 
 
-def _verify(said: Any) -> list[Histogram]:
+def _verify(report: Any) -> list[Histogram]:
     """Return the times of verifiers; a server of others may not report them."""
-    if not isinstance(said, dict) or not isinstance(said.get("bounds"), list):
+    if not isinstance(report, dict) or not isinstance(report.get("bounds"), list):
         return []
-    bounds, counts = [tuple(map(_number, part)) for part in (said["bounds"], said.get("counts") or [])]
+    bounds, counts = [tuple(map(_number, part)) for part in (report["bounds"], report.get("counts") or [])]
     if len(counts) != len(bounds) + 1:
         return []
     words = "From a verifier's start to its result."
-    series: Mapping[tuple[str, ...], tuple[list[float], float]] = {(): (list(counts), _number(said.get("sum")))}
+    series: Mapping[tuple[str, ...], tuple[list[float], float]] = {(): (list(counts), _number(report.get("sum")))}
     return [Histogram("awmweb_verify_seconds", words, (), bounds, series)]
 
 

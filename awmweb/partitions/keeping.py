@@ -112,9 +112,9 @@ def _take_out(month: Month) -> None:
 
 def detached() -> list[str]:
     """Return the tables of months that left."""
-    found = rows(
+    table_rows = rows(
         "SELECT relname FROM pg_class WHERE relkind = 'r' AND NOT relispartition AND relname ~ %s "
         "AND relnamespace = current_schema()::regnamespace ORDER BY relname",
         [r"^episodes_step_\d{4}_\d\d$"],
     )
-    return [str(name) for (name,) in found]
+    return [str(name) for (name,) in table_rows]

@@ -43,8 +43,8 @@ def month_of(moment: datetime) -> Month:
 
 def month_named(text: str) -> Month | None:
     """Return the month of `2026-11` or of the name of a partition; else None."""
-    found = re.fullmatch(rf"(?:{PREFIX})?(\d{{4}})[-_](\d\d)", text)
-    return Month(int(found[1]), int(found[2])) if found and 1 <= int(found[2]) <= 12 else None
+    match = re.fullmatch(rf"(?:{PREFIX})?(\d{{4}})[-_](\d\d)", text)
+    return Month(int(match[1]), int(match[2])) if match and 1 <= int(match[2]) <= 12 else None
 
 
 def between(first: Month, last: Month) -> Iterator[Month]:

@@ -76,8 +76,8 @@ def state() -> StepMove | None:
     """Return the move that has begun and not ended."""
     if not tables.exists(STATE):
         return None
-    found = rows(f"SELECT to_partitions, last, copied FROM {STATE}")
-    return StepMove(*found[0]) if found else None
+    moves = rows(f"SELECT to_partitions, last, copied FROM {STATE}")
+    return StepMove(*moves[0]) if moves else None
 
 
 def move(now: datetime, *, to_partitions: bool, say: Callable[[str], object]) -> float:

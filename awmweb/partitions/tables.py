@@ -80,11 +80,11 @@ def is_partitioned(table: str = STEPS) -> bool:
 
 
 def columns_of(table: str) -> list[str]:
-    found = rows(
+    column_rows = rows(
         "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = %s",
         [table],
     )
-    return sorted(name for (name,) in found)
+    return sorted(name for (name,) in column_rows)
 
 
 def partitions() -> list[tuple[str, str, int, int]]:

@@ -62,9 +62,9 @@ def empty_outputs(of: Q, *, with_delivered: bool) -> Counter[str]:
     """Delete drafts of models, and take the words out of their answers; return the counts."""
     drafts, answers = outputs_of(of, with_delivered=with_delivered)
     counts = Counter({"experts.Draft": drafts._raw_delete("default")})
-    for one in answers.order_by("pk"):
-        words = {"text": WORD, "tool_calls": None, "decision": without_words(one.decision), "overruled": ""}
-        counts["experts.Advice: words"] += Advice.objects.filter(pk=one.pk).update(**words, reason=ERASED)
+    for answer in answers.order_by("pk"):
+        words = {"text": WORD, "tool_calls": None, "decision": without_words(answer.decision), "overruled": ""}
+        counts["experts.Advice: words"] += Advice.objects.filter(pk=answer.pk).update(**words, reason=ERASED)
     return +counts
 
 
@@ -84,10 +84,10 @@ def emptied(body: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: body[name] for name in KEPT if name in body}
     if isinstance(usage := body.get("usage"), Mapping):
         kept["usage"] = {name: one for name, one in usage.items() if isinstance(one, int | float)}
-    return kept | _OF_KIND.get(str(body.get("kind")), _said)(body)
+    return kept | _OF_KIND.get(str(body.get("kind")), _erased_content)(body)
 
 
-def _said(_body: Mapping[str, Any]) -> dict[str, Any]:
+def _erased_content(_body: Mapping[str, Any]) -> dict[str, Any]:
     return {"content": WORD}
 
 

@@ -64,7 +64,7 @@ def _context(request: MemberRequest) -> dict[str, Any]:
         "holds": held,
         "views": list(EPISODE_VIEWS.of(request.actor)),
         "batches": [
-            {"row": one, "size": len(one.about.get("ids", ())), "lost": one.datasets} for one in stones[:SHOWN]
+            {"row": stone, "size": len(stone.about.get("ids", ())), "lost": stone.datasets} for stone in stones[:SHOWN]
         ],
         "previewed": is_previewed,
         "cut_short": any(not one.is_whole for one in previews.values()),
@@ -77,8 +77,12 @@ def _context(request: MemberRequest) -> dict[str, Any]:
 def _headline(number: int, held: list[Hold]) -> str:
     if any(one.place == Hold.Place.PROJECT for one in held):
         return "The project is on legal hold. Nothing is erased."
-    said = f"{number} of {len(KINDS)} retention rules are set" if number else "Everything is kept"
-    return f"{said}; {len(held)} legal {'hold is' if len(held) == 1 else 'holds are'} in force." if held else f"{said}."
+    summary = f"{number} of {len(KINDS)} retention rules are set" if number else "Everything is kept"
+    return (
+        f"{summary}; {len(held)} legal {'hold is' if len(held) == 1 else 'holds are'} in force."
+        if held
+        else f"{summary}."
+    )
 
 
 def _shown(kind: RetentionKind, rule: Any, report: Any) -> dict[str, Any]:

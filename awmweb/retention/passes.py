@@ -39,11 +39,11 @@ def preview(project: Project, within_s: float | None = None) -> list[RulePass]:
 
     With a time it stops counting then, after some of each rule: the time of a full one grows with the data.
     """
-    found = list(_reports(project))
+    reports = list(_reports(project))
     until = time.monotonic() + within_s if within_s is not None else None
-    for report in found:
+    for report in reports:
         _preview(report, until)
-    return found
+    return reports
 
 
 def with_rules() -> QuerySet[Project]:

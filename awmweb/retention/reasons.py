@@ -96,8 +96,8 @@ def left_out(project: Project, families: Mapping[str, Set[str]], before: datetim
         for member in members:
             roots[member].append(root)
     why = dict.fromkeys(held_among(project, list(families)), HELD)
-    for reason, found in CHECKS.items():
-        for member in found(list(roots), before):
+    for reason, check in CHECKS.items():
+        for member in check(list(roots), before):
             for root in roots.get(member, ()):
                 why.setdefault(root, reason)
     return why

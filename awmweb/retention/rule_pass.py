@@ -61,9 +61,9 @@ class RetentionKind:
 
     def counted(self, report: RulePass) -> str:
         """Return the count of what a pass erases, with the steps where these go."""
-        one, many = self.nouns
-        said = f"{report.erased:,} {one if report.erased == 1 else many}"
-        return f"{said} with {count(report.steps, 'step')}" if self.says_steps and report.erased else said
+        singular, many = self.nouns
+        words = f"{report.erased:,} {singular if report.erased == 1 else many}"
+        return f"{words} with {count(report.steps, 'step')}" if self.says_steps and report.erased else words
 
 
 def chunks(candidates: QuerySet[Any]) -> Iterator[list[Sized]]:

@@ -41,6 +41,6 @@ def set_rule(actor: Actor, kind: str, days: int | None, states: Sequence[str]) -
         raise Invalid(f"{label}: choose at least one of {', '.join(states_of_kind)}.")
     if before is not None and (before.days, before.states) == (days, chosen):
         return
-    said = {"days": days, "states": chosen, "changed_by": actor.name}
-    RetentionRule.objects.update_or_create(project=actor.project, kind=kind, defaults=said)
+    fields = {"days": days, "states": chosen, "changed_by": actor.name}
+    RetentionRule.objects.update_or_create(project=actor.project, kind=kind, defaults=fields)
     record(actor, "retention.changed", kind, f"after {days} days: {', '.join(chosen)}")

@@ -36,9 +36,9 @@ def decide(
     """
     may_launch(actor)
     after = last_step(run)
-    said = reason.strip()
+    words = reason.strip()
     # PostgreSQL stores no U+0000 in a text.
-    if not said or len(said) > REASON_MAX or "\x00" in said:
+    if not words or len(words) > REASON_MAX or "\x00" in words:
         raise Invalid(f"Enter a reason of at most {REASON_MAX} characters.")
     if kind not in Decision.Kind.values or until not in Decision.Until.values:
         raise Invalid("Unknown decision.")
@@ -51,13 +51,13 @@ def decide(
             run=run,
             kind=kind,
             subject=subject,
-            reason=said,
+            reason=words,
             after=after,
             until=until,
             until_step=end,
             made_by=actor.name,
         )
-        record(actor, f"curriculum.{kind}", run.pk, f"{subject}: {said}"[:2000])
+        record(actor, f"curriculum.{kind}", run.pk, f"{subject}: {words}"[:2000])
         # Called inside the transaction; `publish` sends the hint after its commit.
         _tell(run)
     # A transaction of its own: without a snapshot the decision holds all the same.

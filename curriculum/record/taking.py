@@ -37,8 +37,8 @@ def current(run: Run) -> str:
     if (kept := snapshots.frozen(run)) is not None:
         return kept
     basis = snapshots.basis(run)
-    known = Snapshot.objects.filter(run=run, basis=basis).values_list("pk", flat=True).first()
-    return known or _take(run, basis)
+    stored = Snapshot.objects.filter(run=run, basis=basis).values_list("pk", flat=True).first()
+    return stored or _take(run, basis)
 
 
 def _take(run: Run, basis: str) -> str:
@@ -46,13 +46,13 @@ def _take(run: Run, basis: str) -> str:
     requests counts."""
     content, at = next_tasks.content(run)
     text = json.dumps(content, sort_keys=True)
-    said = {"training_step": content["training_step"], "digest": hashlib.sha256(text.encode()).hexdigest()}
+    fields = {"training_step": content["training_step"], "digest": hashlib.sha256(text.encode()).hexdigest()}
     try:
         # Both or neither: of two concurrent requests, only the stored snapshot opens levels.
         with transaction.atomic():
-            opened = [LevelOpened(run=run, level=name, training_step=said["training_step"]) for name in at.open]
+            opened = [LevelOpened(run=run, level=name, training_step=fields["training_step"]) for name in at.open]
             LevelOpened.objects.bulk_create(opened, ignore_conflicts=True)
-            return Snapshot.objects.create(run=run, basis=basis, content=content, **said).pk
+            return Snapshot.objects.create(run=run, basis=basis, content=content, **fields).pk
     except IntegrityError:
         return Snapshot.objects.values_list("pk", flat=True).get(run=run, basis=basis)
 
@@ -113,5 +113,5 @@ def _for(actor: Actor, run: Run) -> str:
 def _task(row: dict[str, Any], level: dict[str, Any], tells: bool) -> NextTask:
     about = {name: row[name] for name in ("task", "scenario", "task_idx", "split")}
     limits = {name: level.get(name) or None for name in ("max_steps", "tools", "hint")}
-    known = {name: row[name] for name in RATES} if tells else {}
-    return NextTask(**about, **limits, **known, pinned=row["pinned"] is not None)
+    task_rates = {name: row[name] for name in RATES} if tells else {}
+    return NextTask(**about, **limits, **task_rates, pinned=row["pinned"] is not None)

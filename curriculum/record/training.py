@@ -22,7 +22,7 @@ from episodes.record import recording
 from people.access import Actor, may_read, may_record, visible_or_404
 
 
-def report(actor: Actor, run_pk: str, said: TrainingStepReport) -> TrainingStepView:
+def report(actor: Actor, run_pk: str, step_report: TrainingStepReport) -> TrainingStepView:
     """Store a report: 1. check the right and the plan, 2. count the record, 3. insert, 4. notify the pages, 5. take a
     snapshot.
 
@@ -34,23 +34,27 @@ def report(actor: Actor, run_pk: str, said: TrainingStepReport) -> TrainingStepV
     run = visible_or_404(Run.objects.select_related("project"), actor, run_pk)
     # Read for its refusal: under a plan that cannot be read, no step is stored.
     CurriculumPlan.of(run.metadata)
-    words = {"losses": said.losses or {}, "components": said.components or {}, "checkpoint": said.checkpoint or ""}
+    words = {
+        "losses": step_report.losses or {},
+        "components": step_report.components or {},
+        "checkpoint": step_report.checkpoint or "",
+    }
     # A repeated report counts again here, but the counts of the first one stay stored.
-    count = counting.format_errors(run, said.training_step)
+    count = counting.format_errors(run, step_report.training_step)
     counts = {"rollouts": count.rollouts, "format_errors": count.errors, "not_counted": count.not_counted}
     try:
         with transaction.atomic():
             step = TrainingStep.objects.create(
-                run=run, training_step=said.training_step, reported_by=actor.name, **words, **counts
+                run=run, training_step=step_report.training_step, reported_by=actor.name, **words, **counts
             )
             frame = {"type": "curriculum", "run": run.pk, "training_step": step.training_step}
             events.publish(events.queue_topic(run.project_id), frame)
         taking.current(run)
     except IntegrityError:
         # Only the trainer's own values are compared: counts can differ by now, and are not the trainer's.
-        step = TrainingStep.objects.get(run=run, training_step=said.training_step)
+        step = TrainingStep.objects.get(run=run, training_step=step_report.training_step)
         if others := recording.differing(step, words):
-            used = f"Training step {said.training_step} was already reported"
+            used = f"Training step {step_report.training_step} was already reported"
             raise StepReported(recording.other_values(used, others)) from None
     return view(step, run)
 

@@ -98,6 +98,6 @@ def opened(
 
 def is_recommended(step: int, newest_first: Sequence[Counted]) -> bool:
     """Return whether a run is so far behind after many steps that a person should review its curriculum."""
-    found = gate(newest_first)
-    enough = step >= TRIGGER_STEP and found.episodes >= EPISODES_NEEDED
-    return enough and found.mean is not None and found.mean < TRIGGER_BELOW
+    gate_state = gate(newest_first)
+    enough = step >= TRIGGER_STEP and gate_state.episodes >= EPISODES_NEEDED
+    return enough and gate_state.mean is not None and gate_state.mean < TRIGGER_BELOW

@@ -68,9 +68,9 @@ class CurriculumPlan(BaseModel):
     @classmethod
     def of(cls, metadata: object) -> Self:
         """Return the plan in a run's metadata. Raises `BadCurriculumPlan`, which names the field."""
-        given: Any = metadata.get("curriculum", {}) if isinstance(metadata, Mapping) else {}
+        fields: Any = metadata.get("curriculum", {}) if isinstance(metadata, Mapping) else {}
         try:
-            return cls.model_validate(given)
+            return cls.model_validate(fields)
         except ValidationError as error:
             wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {words_of(one)}" for one in error.errors()[:5])
             raise BadCurriculumPlan(f"The run's metadata.curriculum cannot be read: {wrong}"[:1000]) from error

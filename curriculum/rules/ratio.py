@@ -136,18 +136,18 @@ def history(measured: Sequence[Measured], overrides: Sequence[Override] = ()) ->
     The first step is Scaffold, because nothing was measured yet. If several overrides apply, the newest counts.
 
     """
-    finished = sorted(measured, key=lambda one: one.step)
+    finished = sorted(measured, key=lambda measure: measure.step)
     steps = [one.step for one in finished]
     steps.append(steps[-1] + 1 if steps else 1)
     rule, looked_at, agreed = Phase.SCAFFOLD, None, set[int]()
-    found = []
+    helps = []
     for place, step in enumerate(steps):
         rule = phase_of(looked_at, rule)
         # Once the rule has agreed, an override until *agrees* is over for good, even if the rule changes again.
         agreed |= {number for number, one in enumerate(overrides) if step > one.after and one.phase == rule}
         held = [one for number, one in enumerate(overrides) if one.holds(step, number in agreed)]
         override = held[-1] if held else None
-        found.append(Help(step, rule, override.phase if override else rule, looked_at, override))
+        helps.append(Help(step, rule, override.phase if override else rule, looked_at, override))
         # Set last: the phase of a step follows from the step before it.
         looked_at = finished[place] if place < len(finished) else None
-    return found
+    return helps

@@ -156,11 +156,11 @@ def completions(series: Mapping[str, Series], file: str) -> Chart | None:
         return None
     top = max(one.last for one in so_far.values())
     data, last = [], []
-    for ending, one in so_far.items():
+    for ending, curve in so_far.items():
         name, style = ARMS[ending]
-        drawn = thinned(one.points)
+        drawn = thinned(curve.points)
         data.append(figures.line(drawn, style, [f"{name}, step {step}: {value:g}" for step, value in drawn]))
-        last.append((one.last, f"{one.last:g} {name}", style))
+        last.append((curve.last, f"{curve.last:g} {name}", style))
     steps = sorted({step for one in so_far.values() for step, _ in one.points})
     by_step = [dict(one.points) for one in so_far.values()]
     # Room above the highest mark, and below zero for a line that stays there.
@@ -185,40 +185,40 @@ def completions(series: Mapping[str, Series], file: str) -> Chart | None:
     )
 
 
-def small(one: Series) -> Chart:
+def small(curve: Series) -> Chart:
     """Draw one of many series. The dashed line is its first step, from the untrained model; a loss has none."""
-    drawn = thinned(one.points)
+    drawn = thinned(curve.points)
     line = figures.line(drawn, SINGLE, [f"step {step}: {value:.4g}" for step, value in drawn])
     line["marker"] |= {"size": 3}
-    first, end = one.points[0], one.points[-1]
+    first, end = curve.points[0], curve.points[-1]
     start = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": first[1], "y1": first[1]}
     shapes = [start | {"layer": "below", "line": {"color": "--c1", "width": 1, "dash": "dash"}}]
     # A flat series would otherwise fill no axis at all.
-    low, high = _span(one)
+    low, high = _span(curve)
     room = (high - low) * 0.12
     x = figures.axis("", nticks=4, **(figures.whole(end[0] - first[0])))
     y = figures.axis("", grid=True, range=[low - room, high + room], nticks=4, fixedrange=True)
-    layout = figures.layout(140, x, y, right=12, shapes=[] if one.name.startswith("loss/") else shapes)
+    layout = figures.layout(140, x, y, right=12, shapes=[] if curve.name.startswith("loss/") else shapes)
     return Chart(
-        name=figures.name_of("series", one.name),
-        title=one.name,
-        note=f"{end[1]:.3g} at step {end[0]}, {_range(one)}",
-        says=f"{one.name}: {first[1]:.3g} at step {first[0]}, {end[1]:.3g} at step {end[0]}.",
+        name=figures.name_of("series", curve.name),
+        title=curve.name,
+        note=f"{end[1]:.3g} at step {end[0]}, {_range(curve)}",
+        says=f"{curve.name}: {first[1]:.3g} at step {first[0]}, {end[1]:.3g} at step {end[0]}.",
         columns=["Step", "Value"],
-        rows=[[f"{step}", f"{value:.6g}"] for step, value in thinned(one.points, LISTED)],
+        rows=[[f"{step}", f"{value:.6g}"] for step, value in thinned(curve.points, LISTED)],
         figure={"data": [line], "layout": layout | {"margin": {"l": 36, "r": 12, "t": 6, "b": 22}}},
-        left_out=len(one.points) - LISTED,
+        left_out=len(curve.points) - LISTED,
         is_small=True,
     )
 
 
-def _span(one: Series) -> tuple[float, float]:
+def _span(curve: Series) -> tuple[float, float]:
     """Return the axis range of a series: its values, or 0 and the value if it never changes."""
-    return (one.low, one.high) if one.low < one.high else (min(one.low, 0.0), max(one.high, 1.0))
+    return (curve.low, curve.high) if curve.low < curve.high else (min(curve.low, 0.0), max(curve.high, 1.0))
 
 
-def _range(one: Series) -> str:
-    return f"{one.low:.3g} to {one.high:.3g}" if one.low < one.high else "unchanged"
+def _range(curve: Series) -> str:
+    return f"{curve.low:.3g} to {curve.high:.3g}" if curve.low < curve.high else "unchanged"
 
 
 def _steps(first: int, last: int) -> Figure:
@@ -291,5 +291,5 @@ def _hold(start: float, end: float, who: str) -> tuple[Figure, Figure]:
     return bar | {"line": {"color": "--expert-fill", "width": 4}}, name | words
 
 
-def _holder(one: Help) -> str:
-    return one.override.by if one.override else ""
+def _holder(phase_help: Help) -> str:
+    return phase_help.override.by if phase_help.override else ""

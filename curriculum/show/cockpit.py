@@ -59,13 +59,13 @@ def headline(plan: CurriculumPlan, coming: Help) -> str:
 
 def phases(plan: CurriculumPlan, coming: Help) -> list[dict[str, Any]]:
     """Return the three phases with their help, and which one applies."""
-    found = []
+    rows = []
     for phase in Phase:
         expert, solo = ratio.group(plan.strategy, phase, plan.group_size)
         marks = [True] * expert + [False] * solo if plan.group_size <= 16 else []
         about = {"name": phase.value.capitalize(), "limit": PHASES[phase].limit, "expert": expert, "solo": solo}
-        found.append({**about, "marks": marks, "now": phase == coming.phase, "value": phase.value})
-    return found
+        rows.append({**about, "marks": marks, "now": phase == coming.phase, "value": phase.value})
+    return rows
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ class DecisionForm:
 
 def links_of(run: Run) -> list[tuple[str, str]]:
     """Return the external pages that a trainer named for its run: `metadata.links`, name to web address."""
-    given = (run.metadata or {}).get("links")
-    rows = given.items() if isinstance(given, dict) else ()
+    links = (run.metadata or {}).get("links")
+    rows = links.items() if isinstance(links, dict) else ()
     # A trainer wrote these: `javascript:` in a link would run in a member's browser.
     web = ("https://", "http://")
     return [(str(name)[:60], url) for name, url in rows if isinstance(url, str) and url.startswith(web)][:LINKS_SHOWN]
@@ -146,11 +146,11 @@ class Charts:
 def charts_of(run: Run, plan: CurriculumPlan, helps: Sequence[Help], file: str) -> Charts:
     """Return the charts of the page; `file` is the address of all series as CSV."""
     counts, tasks = series.rates_of(run), series.tasks_of(run)
-    found = series.of_run(run, counts)
+    curves = series.of_run(run, counts)
     measured = next_tasks.measured_steps(run)
     path = charts.help_path(helps, plan.strategy, plan.group_size, file) if measured else None
-    by_name = {one.name: one for one in found}
-    others = [one for one in found if not one.name.startswith(DRAWN_TOGETHER)]
+    by_name = {one.name: one for one in curves}
+    others = [one for one in curves if not one.name.startswith(DRAWN_TOGETHER)]
     return Charts(
         history=[one for one in (charts.format_errors(measured, helps, tasks.get("", {}), file), path) if one],
         completions=[one for one in (charts.success(counts, tasks, file), charts.completions(by_name, file)) if one],
@@ -161,16 +161,16 @@ def charts_of(run: Run, plan: CurriculumPlan, helps: Sequence[Help], file: str) 
 
 def level_rows(content: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the levels with the conditions that are missing to open the next one."""
-    found = []
-    for place, one in enumerate(content["levels"]):
+    rows = []
+    for place, level in enumerate(content["levels"]):
         # the episodes of a task are alike, so the mean knows no more than its tasks
-        low, high = wilson((one["mean"] or 0) * one["tasks"], one["tasks"])
-        above = "" if one["above"] < 0 else f"solo rate above {one['above']:g}"
+        low, high = wilson((level["mean"] or 0) * level["tasks"], level["tasks"])
+        above = "" if level["above"] < 0 else f"solo rate above {level['above']:g}"
         upper = content["levels"][place - 1]["above"] if place else None
-        words = above if upper is None else f"{one['above']:g} to {upper:g}" if above else f"{upper:g} or below"
-        bar = {"low": round(low * 100, 1), "width": round((high - low) * 100, 1)} if one["episodes"] else None
-        found.append({**one, "words": words, "bar": bar, "at": round((one["mean"] or 0) * 100, 1)})
-    return found
+        words = above if upper is None else f"{level['above']:g} to {upper:g}" if above else f"{upper:g} or below"
+        bar = {"low": round(low * 100, 1), "width": round((high - low) * 100, 1)} if level["episodes"] else None
+        rows.append({**level, "words": words, "bar": bar, "at": round((level["mean"] or 0) * 100, 1)})
+    return rows
 
 
 @dataclass(frozen=True)
@@ -190,14 +190,14 @@ def tasks_of(run: Run, content: dict[str, Any], state: str) -> Tasks:
     counts = [(name, words, sum(row["state"] == name for row in content["tasks"])) for name, words in STATES.items()]
     rows = [row for row in content["tasks"] if row["state"] == state][:TASKS_SHOWN]
     elsewhere = _runs_of(run, [row for row in rows if not row["solo"] + row["helped"]])
-    found = []
+    task_rows = []
     for row in rows:
         low, high = wilson(row["solo_solved"], row["solo"])
         rate = row["solo_solved"] / row["solo"] if row["solo"] else None
         bar = {"x": round(low * 150, 1), "width": round((high - low) * 150, 1), "at": round((rate or 0) * 150, 1)}
         opens = elsewhere.get(row["task"], run.pk)
-        found.append({**row, "rate": rate, "low": low, "high": high, "bar": bar, "opens": opens})
-    return Tasks(state, found, counts)
+        task_rows.append({**row, "rate": rate, "low": low, "high": high, "bar": bar, "opens": opens})
+    return Tasks(state, task_rows, counts)
 
 
 def _runs_of(run: Run, rows: Sequence[dict[str, Any]]) -> dict[str, str | None]:
@@ -206,11 +206,11 @@ def _runs_of(run: Run, rows: Sequence[dict[str, Any]]) -> dict[str, str | None]:
     there: dict[tuple[str, int | None], set[str | None]] = {}
     for run_id, scenario, idx in recorded.values_list("run_id", "scenario", "task_idx").distinct():
         there.setdefault((scenario, idx), set()).add(run_id)
-    found: dict[str, str | None] = {}
+    by_task: dict[str, str | None] = {}
     for row in rows:
         runs = there.get((row["scenario"], row["task_idx"]), set())
-        found[row["task"]] = run.pk if run.pk in runs or row["scenario"] is None else "" if runs else None
-    return found
+        by_task[row["task"]] = run.pk if run.pk in runs or row["scenario"] is None else "" if runs else None
+    return by_task
 
 
 def story(run: Run) -> list[Decision]:

@@ -59,9 +59,9 @@ def of_step(run: Run, training_step: int) -> list[SampledTurn]:
     chosen = sorted(rollouts, key=lambda pk: _draw(training_step, pk))[:TURNS]
     tasks = _tasks(run, chosen)
     proved = outcomes.proved_of(run.project).filter(episode__in=list(tasks))
-    found = proved.values_list("episode_id", "source", "reward_type")
+    verdicts = proved.values_list("episode_id", "source", "reward_type")
     # of several outcomes the last one stays: the verifier's
-    types = {pk: said for pk, _, said in sorted(found, key=lambda row: row[1] == outcomes.VERIFIER)}
+    types = {pk: said for pk, _, said in sorted(verdicts, key=lambda row: row[1] == outcomes.VERIFIER)}
     judged = Judged({}, tasks, types, references(types, tasks))
     return [_turn(one, tasks[one.episode.pk], types, training_step) for one in paid(chosen, judged)]
 
@@ -76,27 +76,27 @@ def _tasks(run: Run, chosen: Sequence[str]) -> dict[str, str]:
     return {pk: splits.task_key(scenario, number, text) for pk, scenario, number, text in rows}
 
 
-def _turn(one: Paid, task: str, types: dict[str, str], training_step: int) -> SampledTurn:
-    episode = one.episode
-    turns = [said for said in conversation(one.steps) if said.part == "assistant"]
+def _turn(payment: Paid, task: str, types: dict[str, str], training_step: int) -> SampledTurn:
+    episode = payment.episode
+    turns = [said for said in conversation(payment.steps) if said.part == "assistant"]
     place = _draw(training_step, f"{episode.pk}/turn") % len(turns) if turns else 0
-    said = turns[place] if turns else PromptMessage({}, "assistant")
+    turn = turns[place] if turns else PromptMessage({}, "assistant")
     return SampledTurn(
         episode=episode.pk,
         task=task,
         with_expert=episode.expert != ExpertMode.OFF,
-        seq=min((seq for seq in said.seqs if seq), default=1),
+        seq=min((seq for seq in turn.seqs if seq), default=1),
         number=place + 1 if turns else 0,
         of=len(turns),
-        text=said.message.get("content", ""),
-        calls=[f"{call['function']['name']} {as_text(call['function']['arguments'])}" for call in _calls(said)],
+        text=turn.message.get("content", ""),
+        calls=[f"{call['function']['name']} {as_text(call['function']['arguments'])}" for call in _calls(turn)],
         outcome=types.get(episode.pk, ""),
-        rewards=one.rewards,
+        rewards=payment.rewards,
     )
 
 
-def _calls(said: PromptMessage) -> list[dict[str, Any]]:
-    return said.message.get("tool_calls", [])  # type: ignore[no-any-return]
+def _calls(turn: PromptMessage) -> list[dict[str, Any]]:
+    return turn.message.get("tool_calls", [])  # type: ignore[no-any-return]
 
 
 def _draw(training_step: int, name: str) -> int:

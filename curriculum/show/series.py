@@ -49,25 +49,25 @@ class Series:
 def of_run(run: Run, counts: Mapping[str, Counts] | None = None) -> list[Series]:
     """Return every series of a run: rewards, then rates, then losses, each by name. `counts` are its `rates_of`, if the
     caller already has them."""
-    found: dict[str, dict[int, float]] = defaultdict(dict)
+    by_name: dict[str, dict[int, float]] = defaultdict(dict)
     for step in TrainingStep.objects.filter(run=run).order_by("training_step"):
         for group, values in (("reward", step.components), ("loss", step.losses)):
             for name, value in numbers(values):
                 # A trainer can report `reward/x` or `x`: both are one series.
-                found[name if name.startswith(f"{group}/") else f"{group}/{name}"][step.training_step] = value
+                by_name[name if name.startswith(f"{group}/") else f"{group}/{name}"][step.training_step] = value
         if step.rollouts:
-            found["episode/format_error_rate"][step.training_step] = step.format_errors / step.rollouts
+            by_name["episode/format_error_rate"][step.training_step] = step.format_errors / step.rollouts
     counts = rates_of(run) if counts is None else counts
     for name, by_step in counts.items():
-        found[name] |= {step: part / whole for step, (part, whole) in by_step.items()}
+        by_name[name] |= {step: part / whole for step, (part, whole) in by_step.items()}
         if "/success_rate" in name:
             steps = sorted(by_step)
             so_far = accumulate(by_step[step][0] for step in steps)
-            found[name.replace("success_rate", "completions")] = dict(zip(steps, map(float, so_far), strict=True))
+            by_name[name.replace("success_rate", "completions")] = dict(zip(steps, map(float, so_far), strict=True))
     # The page has charts for the first 24: what a trainer rewards goes before its losses.
     order = {"reward": 0, "episode": 1, "loss": 2}
-    names = sorted((name for name in found if found[name]), key=lambda name: (order[name.partition("/")[0]], name))
-    return [Series(name, tuple(sorted(found[name].items()))) for name in names]
+    names = sorted((name for name in by_name if by_name[name]), key=lambda name: (order[name.partition("/")[0]], name))
+    return [Series(name, tuple(sorted(by_name[name].items()))) for name in names]
 
 
 def numbers(values: object) -> Iterable[tuple[str, float]]:
@@ -115,13 +115,13 @@ def tasks_of(run: Run) -> dict[str, dict[int, int]]:
     rows = finished.values_list("training_step", "expert", "scenario", "task_idx").annotate(
         texts=Count("task", distinct=True)
     )
-    found: dict[str, dict[int, dict[tuple[str, int | None], int]]] = defaultdict(lambda: defaultdict(dict))
+    counts: dict[str, dict[int, dict[tuple[str, int | None], int]]] = defaultdict(lambda: defaultdict(dict))
     for step, expert, scenario, idx, texts in rows:
         for kind in ("", "/solo" if expert == ExpertMode.OFF else "/with_expert"):
-            known = found[kind][step or 0]
+            by_task = counts[kind][step or 0]
             # Not the sum: rollouts with and without an expert share their tasks.
-            known[scenario, idx] = max(texts, known.get((scenario, idx), 0))
-    return {kind: {step: sum(known.values()) for step, known in by_step.items()} for kind, by_step in found.items()}
+            by_task[scenario, idx] = max(texts, by_task.get((scenario, idx), 0))
+    return {kind: {step: sum(known.values()) for step, known in by_step.items()} for kind, by_step in counts.items()}
 
 
 def in_csv(series: Iterable[Series]) -> str:
@@ -144,9 +144,9 @@ def in_events(run: Run, series: Iterable[Series]) -> bytes:
     times = {step: at.timestamp() for step, at in rows}
     with TemporaryDirectory() as folder:
         with SummaryWriter(folder) as writer:
-            for one in series:
-                for step, value in one.points:
-                    writer.add_scalar(one.name, value, step, walltime=times.get(step, run.created_at.timestamp()))
+            for curve in series:
+                for step, value in curve.points:
+                    writer.add_scalar(curve.name, value, step, walltime=times.get(step, run.created_at.timestamp()))
         # The writer makes up a name of time and host; the page gives the file one that stays the same.
         [file] = Path(folder).iterdir()
         return file.read_bytes()

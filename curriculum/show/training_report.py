@@ -23,19 +23,19 @@ from runs.show import pictures
 from runs.show.report import plain, table
 
 
-def write_curves(run: Run, found: Sequence[Series], folder: Path) -> list[str]:
+def write_curves(run: Run, curves: Sequence[Series], folder: Path) -> list[str]:
     """Write every series as CSV and as a TensorBoard event file, and the turns. Return the names of the files."""
-    (folder / "training.csv").write_text(series.in_csv(found), encoding="utf-8")
-    (folder / series.events_name(run)).write_bytes(series.in_events(run, found))
+    (folder / "training.csv").write_text(series.in_csv(curves), encoding="utf-8")
+    (folder / series.events_name(run)).write_bytes(series.in_events(run, curves))
     with (folder / "turns.jsonl").open("w", encoding="utf-8") as file:
         file.writelines(generations.in_lines(run))
     return ["training.csv", series.events_name(run), "turns.jsonl"]
 
 
-def write(run: Run, found: Sequence[Series], folder: Path) -> tuple[list[str], list[str]]:
-    """Write the results of a run that trained; `found` are all its series. Return the report's section, and the names
+def write(run: Run, curves: Sequence[Series], folder: Path) -> tuple[list[str], list[str]]:
+    """Write the results of a run that trained; `curves` are all its series. Return the report's section, and the names
     of the files."""
-    names = write_curves(run, found, folder)
+    names = write_curves(run, curves, folder)
     plan, helps = CurriculumPlan.of(run.metadata), next_tasks.help_of(run)
     charts = cockpit.charts_of(run, plan, helps, "")
     parts = ["## Training", cockpit.headline(plan, helps[-1]), _phases(cockpit.phases(plan, helps[-1]))]
@@ -66,14 +66,14 @@ def _turns(run: Run) -> list[str]:
     return [f"### Turns of step {shown.step}", f"{words} `turns.jsonl`.", *(_turn(one) for one in shown.turns)]
 
 
-def _turn(one: SampledTurn) -> str:
+def _turn(turn: SampledTurn) -> str:
     rewards = "; ".join(
         f"{name} {reward.total if reward.total is not None else 'none'}"
         f" ({', '.join(f'{part} {value:.3g}' for part, value in reward.components.items())})"
-        for name, reward in one.rewards.items()
+        for name, reward in turn.rewards.items()
     )
-    about = f"{plain(one.task)}, {'with an expert' if one.with_expert else 'solo'}, turn {one.number} of {one.of}"
-    text = printable(one.shown)
+    about = f"{plain(turn.task)}, {'with an expert' if turn.with_expert else 'solo'}, turn {turn.number} of {turn.of}"
+    text = printable(turn.shown)
     # A model's text can have a fence of its own, which must not end this one.
     fence = "`" * max([3, *(len(ticks) + 1 for ticks in re.findall("`+", text))])
-    return f"{about}: {plain(one.outcome) or 'no outcome'}. {rewards}\n\n{fence}\n{text}\n{fence}"
+    return f"{about}: {plain(turn.outcome) or 'no outcome'}. {rewards}\n\n{fence}\n{text}\n{fence}"

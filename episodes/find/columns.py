@@ -22,8 +22,8 @@ def register(name: str, cells: Cells) -> None:
 
 def cells(actor: Actor, names: Collection[str], ids: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return the words of these columns by episode."""
-    found: dict[str, dict[str, str]] = {pk: {} for pk in ids}
+    by_episode: dict[str, dict[str, str]] = {pk: {} for pk in ids}
     for name in COLUMNS:
         for pk, words in _sources[name](actor, ids).items() if name in names else ():
-            found[pk][name] = words
-    return found
+            by_episode[pk][name] = words
+    return by_episode

@@ -152,9 +152,9 @@ class ListQuery:
     @classmethod
     def read(cls, query: QueryDict) -> ListQuery:
         # a query string is a stranger's: each value becomes part of a statement
-        found = {name: [value[:200] for value in texts_of(query, name) if value][:50] for name in (*TITLES, *BESIDE)}
+        filters = {name: [value[:200] for value in texts_of(query, name) if value][:50] for name in (*TITLES, *BESIDE)}
         looks = {name: [",".join(texts_of(query, name))[:200]] for name in LOOKS if query.get(name)}
-        return cls({name: values for name, values in found.items() if values}, looks)
+        return cls({name: values for name, values in filters.items() if values}, looks)
 
     @classmethod
     def of(cls, address: str) -> ListQuery:
@@ -171,14 +171,14 @@ class ListQuery:
     def query(self, **changed: list[str]) -> str:
         """Return the query string, with some values changed and without the list's page."""
         values = QueryDict(mutable=True)
-        for name, said in {**self.said, **self.looks, **changed}.items():
-            values.setlist(name, said)
+        for name, chosen in {**self.said, **self.looks, **changed}.items():
+            values.setlist(name, chosen)
         return f"?{values.urlencode()}"
 
     def turned(self, name: str, value: str) -> str:
         """Return the query string with one more value, or without it if it is chosen."""
-        said = self.said.get(name, [])
-        return self.query(**{name: [one for one in said if one != value] if value in said else [*said, value]})
+        chosen = self.said.get(name, [])
+        return self.query(**{name: [one for one in chosen if one != value] if value in chosen else [*chosen, value]})
 
     def cleared(self) -> str:
         """Return the query string without filters."""
@@ -216,28 +216,28 @@ def counted(actor: Actor, wish: ListQuery) -> ListCounts:
     asked += [(wish.without(name), [name]) for name in used]
     window = None if wish.is_whole else window_of(actor.project)
     windows = [None if has_index(said) else window for said, _ in asked]
-    found, counts = _counts(actor, asked, windows)
-    rare = window and _rare(actor, wish, found, window)
+    matches, counts = _counts(actor, asked, windows)
+    rare = window and _rare(actor, wish, matches, window)
     if rare:
-        found, counts = _counts(actor, asked, [None for _ in asked], rare)
+        matches, counts = _counts(actor, asked, [None for _ in asked], rare)
         windows = [None]
-    for ids, (_, names) in zip(found, asked, strict=True):
+    for ids, (_, names) in zip(matches, asked, strict=True):
         counts |= {name: narrowing.sayings().counts(actor, name, ids) for name in names if name in SAID}
     if "label" in wish.said and "label_value" in counts:
-        said = counts["label_value"].items()
-        counts["label_value"] = Counter({one: n for one, n in said if one.partition(":")[0] in wish.said["label"]})
+        pairs = counts["label_value"].items()
+        counts["label_value"] = Counter({one: n for one, n in pairs if one.partition(":")[0] in wish.said["label"]})
     facets = [_facet(name, counts[name], wish, _words(actor.project, name)) for name in shown]
     facets = [facet for facet in facets if facet.choices]
-    return ListCounts(found[0], facets, windows[0], by_index=bool(rare), is_narrow=any(windows))
+    return ListCounts(matches[0], facets, windows[0], by_index=bool(rare), is_narrow=any(windows))
 
 
 def _rare(
-    actor: Actor, wish: ListQuery, found: Sequence[Sequence[str]], window: Window
+    actor: Actor, wish: ListQuery, matches: Sequence[Sequence[str]], window: Window
 ) -> list[tuple[str, Sequence[Any]]]:
     """Return the queries that find the words of the list in all episodes by an index; none if the window holds more
     than a few matches, because each match costs."""
     words = dict.fromkeys(wish.said.get("q", []))
-    if not words or max(map(len, found)) > FEW:
+    if not words or max(map(len, matches)) > FEW:
         return []
     queries = [narrowing.by_index(actor, word, window.after) for word in words]
     return [query for query in queries if query] if all(queries) else []
@@ -267,18 +267,18 @@ def _counts(
 ) -> tuple[list[list[str]], dict[str, Counter[str]]]:
     """Count the values of some filters among the episodes that pass others, for each of `asked` in its window; also
     return those episodes, newest first. Filters by reviews are not counted here."""
-    found: list[list[str]] = [[] for _ in asked]
+    matches: list[list[str]] = [[] for _ in asked]
     counts: dict[str, Counter[str]] = {name: Counter() for _, names in asked for name in names}
     with connection.cursor() as cursor:
         cursor.execute(*_statement(actor, asked, windows, rare))
         for place, name, value, count in cursor.fetchall():
             # the line of IDs, newest first
             if not name:
-                found[place] = value.split(",") if value else []
+                matches[place] = value.split(",") if value else []
             # null is an outcome that the actor cannot see, or a fact that was not read yet
             elif value:
                 counts[name][value] = count
-    return found, counts
+    return matches, counts
 
 
 def _statement(
@@ -304,8 +304,8 @@ def _statement(
         searched = Q(pk__in=RawSQL(" UNION ".join(f"SELECT id FROM {name}" for name in gathered.values()), []))
     elif gathered:
         searched = by_words(actor, gathered)
-    for place, ((said, names), window) in enumerate(zip(asked, windows, strict=True)):
-        rows = matching(actor, {name: values for name, values in said.items() if name != "q"})
+    for place, ((filters, names), window) in enumerate(zip(asked, windows, strict=True)):
+        rows = matching(actor, {name: values for name, values in filters.items() if name != "q"})
         if searched is not None:
             rows = rows.filter(searched)
         if window:
@@ -347,14 +347,14 @@ def _parts(actor: Actor, place: int, names: Collection[str]) -> list[tuple[str, 
 
 def _beside(names: Collection[str]) -> dict[str, Subquery | Q]:
     """Return the subqueries per episode for these filters: thousands of look-ups that other filters do not need."""
-    found: dict[str, Subquery | Q] = {}
+    subqueries: dict[str, Subquery | Q] = {}
     if "outcome" in names:
         # "verifier" sorts after "attested": with both, the verifier's outcome counts
         outcome = outcomes.found_of_outer_episode().order_by("-source")
-        found["outcome"] = Subquery(outcome.values("reward_type")[:1])
+        subqueries["outcome"] = Subquery(outcome.values("reward_type")[:1])
     if "briefed" in names:
-        found["has_briefing"] = Q(strip__contains=BRIEFED)
-    return found
+        subqueries["has_briefing"] = Q(strip__contains=BRIEFED)
+    return subqueries
 
 
 def _facet(name: str, counts: Counter[str], wish: ListQuery, words: Mapping[str, str]) -> Facet:
@@ -372,8 +372,8 @@ def chips(project: Project, wish: ListQuery) -> list[Chip]:
     """Return the filters in use, each with the address without it."""
     named = scoped(Run.objects.filter(pk__in=wish.said.get("run", [])), project)
     runs = run_names.apart(project, dict(named.values_list("pk", "name")))
-    said = {name: narrowing.sayings().words(project, name) for name in SAID if name in wish.said}
-    words = {**WORDS, "run": runs, **said}
+    review_words = {name: narrowing.sayings().words(project, name) for name in SAID if name in wish.said}
+    words = {**WORDS, "run": runs, **review_words}
     titles = {**TITLES, **BESIDE}
     return [
         Chip(titles[name], words.get(name, {}).get(value, value), wish.turned(name, value))

@@ -26,18 +26,20 @@ def held_among(project: Project, ids: Collection[str]) -> dict[str, Hold]:
     if not rows or not ids:
         return {}
     kin = _kin(ids)
-    found: dict[str, Hold] = {}
+    holds: dict[str, Hold] = {}
     for hold in rows:
         subjects = _subjects(hold, {one for those in kin.values() for one in those})
-        found |= {pk: hold for pk, those in kin.items() if pk not in found and (subjects is None or subjects & those)}
-    return found
+        holds |= {pk: hold for pk, those in kin.items() if pk not in holds and (subjects is None or subjects & those)}
+    return holds
 
 
 def filters_of(query: str) -> dict[str, list[str]]:
     """Return the filters of a saved view, without those of its look."""
-    said = QueryDict(query.removeprefix("?"))
+    terms = QueryDict(query.removeprefix("?"))
     return {
-        name: values for name in said if name in narrowing.FILTERS and (values := [*filter(None, texts_of(said, name))])
+        name: values
+        for name in terms
+        if name in narrowing.FILTERS and (values := [*filter(None, texts_of(terms, name))])
     }
 
 
@@ -75,8 +77,8 @@ def _spread(
 ) -> dict[str, set[str]]:
     """Add the other end of each pair to the kin of those that reached the first one; return the new ends."""
     further: dict[str, set[str]] = {}
-    for known, other in rows:
-        for pk in level[known]:
+    for first, other in rows:
+        for pk in level[first]:
             kin[pk].add(other)
             further.setdefault(other, set()).add(pk)
     return further

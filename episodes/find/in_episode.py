@@ -26,27 +26,27 @@ _RESULTS = ("result", "observation")
 def holding(lens: Lens, episode: Episode | str, text: str, limit: int = 500) -> tuple[list[int], bool]:
     """Return numbers of the steps that show a text, and whether there are more than that. Upper and lower case are the
     same, and so are the forms of a letter with an accent."""
-    wanted = folded(text.strip())
-    if not wanted:
+    needle = folded(text.strip())
+    if not needle:
         return [], False
     rows = _candidates(lens, episode, unicodedata.normalize("NFC", text))
     # one more than asked shows that there are more
-    found = list(islice((seq for seq, step in rows if _says(step, wanted)), limit + 1))
-    return found[:limit], len(found) > limit
+    numbers = list(islice((seq for seq, step in rows if _says(step, needle)), limit + 1))
+    return numbers[:limit], len(numbers) > limit
 
 
-def _candidates(lens: Lens, episode: Episode | str, wanted: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _candidates(lens: Lens, episode: Episode | str, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the steps whose stored text has each word of ASCII letters: others are stored as escapes."""
     rows = steps_through(lens, episode).order_by("seq")
-    for word in _ASCII_WORD.findall(_CODE.sub(" ", wanted)):
+    for word in _ASCII_WORD.findall(_CODE.sub(" ", text)):
         # coarse, to read fewer steps: `_says` decides by the text as a page shows it
         rows = rows.filter(body__icontains=word)
     for seq, body in rows.values_list("seq", "body").iterator(chunk_size=CHUNK):
         yield seq, read(through(lens, body))
 
 
-def _says(step: Mapping[str, Any], wanted: str) -> bool:
-    return any(wanted in folded(clean(one)) for one in _shown(step))
+def _says(step: Mapping[str, Any], needle: str) -> bool:
+    return any(needle in folded(clean(one)) for one in _shown(step))
 
 
 def _shown(step: Mapping[str, Any]) -> Iterator[str]:

@@ -37,13 +37,13 @@ def episodes(actor: Actor, filters: Mapping[str, Sequence[str]], cursor: str, li
     may_read(actor)
     # of a row only what the API returns: `tools` alone are most of it
     rows = matching(actor, filters).only("pk", "run_id", *_SAME, *_OR_NONE)
-    found, cursor_next = newest(rows, cursor, limit)
-    outcomes = _outcomes(actor, found) if sees_outcomes(actor) else None
-    return EpisodePage(items=[_item(row, outcomes) for row in found], next=cursor_next)
+    page, cursor_next = newest(rows, cursor, limit)
+    outcomes = _outcomes(actor, page) if sees_outcomes(actor) else None
+    return EpisodePage(items=[_item(row, outcomes) for row in page], next=cursor_next)
 
 
-def _outcomes(actor: Actor, found: Sequence[Episode]) -> dict[str, list[OutcomeView]]:
-    by_episode: dict[str, list[OutcomeView]] = {row.pk: [] for row in found}
+def _outcomes(actor: Actor, page: Sequence[Episode]) -> dict[str, list[OutcomeView]]:
+    by_episode: dict[str, list[OutcomeView]] = {row.pk: [] for row in page}
     rows = visibility.of_episodes(actor, by_episode)
     for episode, reward_type, reward, source in rows.values_list("episode_id", "reward_type", "reward", "source"):
         by_episode[episode].append(OutcomeView(reward_type=reward_type, reward=reward, source=source))
@@ -69,10 +69,10 @@ def runs(actor: Actor, filters: Mapping[str, Sequence[str]], cursor: str, limit:
     if unknown := sorted(set(filters.get("expert", ())) - set(ExpertMode.values)):
         raise Invalid(f"Unknown filter value: expert={unknown[0]}. Use one of {', '.join(ExpertMode.values)}.")
     # PostgreSQL refuses U+0000 in a parameter, and no stored name contains it
-    wanted = {f"{name}__in": [value.replace("\x00", "") for value in values] for name, values in filters.items()}
-    found, cursor_next = newest(scoped(Run.objects.filter(**wanted), actor.project), cursor, limit)
-    counts = run_sizes.states_of([run.pk for run in found])
-    return RunPage(items=[_run_item(run, counts[run.pk]) for run in found], next=cursor_next)
+    conditions = {f"{name}__in": [value.replace("\x00", "") for value in values] for name, values in filters.items()}
+    page, cursor_next = newest(scoped(Run.objects.filter(**conditions), actor.project), cursor, limit)
+    counts = run_sizes.states_of([run.pk for run in page])
+    return RunPage(items=[_run_item(run, counts[run.pk]) for run in page], next=cursor_next)
 
 
 def _run_item(run: Run, counts: dict[str, int]) -> RunItem:

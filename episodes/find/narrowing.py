@@ -59,7 +59,7 @@ def sayings() -> AnnotationFilters:
     return _sources[0]
 
 
-def matching(actor: Actor, said: Mapping[str, Sequence[str]]) -> QuerySet[Episode]:
+def matching(actor: Actor, filters: Mapping[str, Sequence[str]]) -> QuerySet[Episode]:
     """Return the actor's episodes that match; if outcomes narrow them, only those whose outcome the actor can see.
 
     Raises:
@@ -67,21 +67,21 @@ def matching(actor: Actor, said: Mapping[str, Sequence[str]]) -> QuerySet[Episod
         WrongScope: an agent's token filters by an outcome, or by reviews.
 
     """
-    if unknown := [name for name in said if name not in FILTERS]:
+    if unknown := [name for name in filters if name not in FILTERS]:
         raise Invalid(f"Unknown filter: {unknown[0]}. Use one of {', '.join(FILTERS)}.")
-    hidden = [name for name in said if name in (*selection.TOLD_BY_OUTCOME, *SAID)]
+    hidden = [name for name in filters if name in (*selection.TOLD_BY_OUTCOME, *SAID)]
     # before any value is checked: an error about a value would show an agent which outcomes exist
     if hidden and not sees_outcomes(actor):
         raise WrongScope(f"Agent tokens cannot filter by {hidden[0]}.")
-    _refuse_unknown_outcomes(actor, said.get("outcome", ()))
-    plain = {name: values for name, values in said.items() if name not in ("q", *SAID)}
+    _refuse_unknown_outcomes(actor, filters.get("outcome", ()))
+    plain = {name: values for name, values in filters.items() if name not in ("q", *SAID)}
     rows = selection.filtered(actor.project, plain)
-    if words := said.get("q"):
+    if words := filters.get("q"):
         rows = rows.filter(by_words(actor, dict.fromkeys(words, "")))
-    for name, values in said.items():
+    for name, values in filters.items():
         if name in SAID and values:
             rows = rows.filter(sayings().condition(actor, name, values))
-    return visibility.with_open_outcome(actor, rows) if selection.TOLD_BY_OUTCOME & set(said) else rows
+    return visibility.with_open_outcome(actor, rows) if selection.TOLD_BY_OUTCOME & set(filters) else rows
 
 
 def _refuse_unknown_outcomes(actor: Actor, values: Sequence[str]) -> None:
@@ -98,20 +98,20 @@ def by_words(actor: Actor, searches: Mapping[str, str]) -> Q:
     agent finds none of those."""
     if any("\x00" in word for word in searches):
         raise Invalid("Unknown filter value: q.")
-    found = selection.by_words(searches)
-    said = {pk for word in searches for pk in sayings().with_words(actor, word)} if sees_outcomes(actor) else set()
-    return found | Q(pk__in=selection.among(sorted(said))) if said else found
+    condition = selection.by_words(searches)
+    reviewed = {pk for word in searches for pk in sayings().with_words(actor, word)} if sees_outcomes(actor) else set()
+    return condition | Q(pk__in=selection.among(sorted(reviewed))) if reviewed else condition
 
 
 def by_index(actor: Actor, word: str, after: datetime) -> tuple[str, list[Any]] | None:
     """Return one query for the IDs that `by_words` finds by an index, with its values; None if no index has the search.
     See `selection.by_index`."""
-    found = selection.by_index(actor.project, word, after)
-    said = sorted(sayings().with_words(actor, word)) if found and sees_outcomes(actor) else []
-    if said:
-        found.append(("SELECT unnest(string_to_array(%s, ','))", [",".join(said)]))
-    values = [value for _, given in found for value in given]
-    return (" UNION ".join(f"({sql})" for sql, _ in found), values) if found else None
+    queries = selection.by_index(actor.project, word, after)
+    reviewed = sorted(sayings().with_words(actor, word)) if queries and sees_outcomes(actor) else []
+    if reviewed:
+        queries.append(("SELECT unnest(string_to_array(%s, ','))", [",".join(reviewed)]))
+    values = [value for _, given in queries for value in given]
+    return (" UNION ".join(f"({sql})" for sql, _ in queries), values) if queries else None
 
 
 def hits(actor: Actor, episodes: Collection[str], search: str) -> Mapping[str, Hit]:

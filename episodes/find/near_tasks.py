@@ -26,8 +26,8 @@ class NearTasks:
         for number, text in enumerate(texts):
             shingles = _shingles(text)
             self._sizes.append(len(shingles))
-            for one in shingles:
-                self._holders.setdefault(one, []).append(number)
+            for shingle in shingles:
+                self._holders.setdefault(shingle, []).append(number)
 
     def holds_like(self, text: str) -> bool:
         return self.like(text) is not None

@@ -39,10 +39,10 @@ def window_of(project: Project) -> Window | None:
     return Window(facts["after"], facts["first"]) if facts["size"] > LOOKED else None
 
 
-def has_index(said: Mapping[str, Sequence[str]]) -> bool:
+def has_index(filters: Mapping[str, Sequence[str]]) -> bool:
     """Return whether these filters find their newest matches among all episodes, whatever their number."""
-    if said.get("q"):
+    if filters.get("q"):
         return False
     # a run has its own episodes, and live ones are few
-    is_few = bool(said.get("run")) or ("state" in said and set(said["state"]) <= set(LIVE_STATES))
-    return is_few or {name for name, values in said.items() if values} in INDEXED
+    is_few = bool(filters.get("run")) or ("state" in filters and set(filters["state"]) <= set(LIVE_STATES))
+    return is_few or {name for name, values in filters.items() if values} in INDEXED

@@ -56,20 +56,20 @@ def candidates(search: str, first: str = "") -> tuple[str, list[str]] | None:
     were not joined yet.
 
     """
-    wanted = " ".join(said for is_wanted, said in terms_of(search[:WORDS_MAX]) if is_wanted)
+    terms = " ".join(said for is_wanted, said in terms_of(search[:WORDS_MAX]) if is_wanted)
     # with a first one the plan also has the index of episodes: of a frequent word it reads only those after it
     name = "episodes_with_words_since" if first else "episodes_with_words"
-    return (f"SELECT {name}(%s, %s, %s) AS id", [wanted, _query(search), first]) if wanted else None
+    return (f"SELECT {name}(%s, %s, %s) AS id", [terms, _query(search), first]) if terms else None
 
 
 def by_index(project: str, search: str) -> list[tuple[str, list[str]]]:
     """Return queries for the IDs of episodes that match by the index of words alone: those of steps, and those of names
     and tasks. They cost as much as they find, in a project of any size. None if only words without a match are named.
     """
-    found = candidates(search)
-    if found is None:
+    query = candidates(search)
+    if query is None:
         return []
-    sql, values = found
+    sql, values = query
     if _is_several(search):
         sql, values = f"SELECT id FROM ({sql}) found WHERE EXISTS ({IN_STEP})", [*values, _query(search)]
     return [(sql, values), ("SELECT episodes_with_task_words(%s, %s)", [project, _query(search)])]
@@ -93,8 +93,8 @@ def condition(search: str, gathered: str = "") -> Q:
     asked = candidates(search)
     if asked is None:
         return step
-    found = Q(pk__in=RawSQL(f"SELECT id FROM {gathered}", []) if gathered else RawSQL(*asked))
-    return found & step if _is_several(search) else found
+    match = Q(pk__in=RawSQL(f"SELECT id FROM {gathered}", []) if gathered else RawSQL(*asked))
+    return match & step if _is_several(search) else match
 
 
 def _query(search: str) -> str:
@@ -113,11 +113,11 @@ def hits(episodes: Collection[Episode], search: str) -> dict[str, Hit]:
     is_short = sum(one.last_seq for one in episodes) <= READ_THROUGH
     with connection.cursor() as cursor:
         cursor.execute(HITS.format(without_index=" OFFSET 0" * is_short), [[one.pk for one in episodes], query])
-        found = cursor.fetchall()
+        rows = cursor.fetchall()
     # with the episodes, which find the partitions (`awmweb/partitions/`)
-    steps = Step.objects.filter(pk__in=[row[2] for row in found], episode__in=[row[0] for row in found])
+    steps = Step.objects.filter(pk__in=[row[2] for row in rows], episode__in=[row[0] for row in rows])
     bodies = {step.pk: read(step.body) for step in steps}
-    return {episode: _hit(seq, bodies[pk], search, count - 1) for episode, seq, pk, count in found if pk in bodies}
+    return {episode: _hit(seq, bodies[pk], search, count - 1) for episode, seq, pk, count in rows if pk in bodies}
 
 
 def _hit(seq: int, body: Mapping[str, Any], search: str, more: int) -> Hit:

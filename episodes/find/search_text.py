@@ -81,20 +81,20 @@ def _letters(run: str) -> list[str]:
 def terms_of(search: str) -> list[tuple[bool, str]]:
     """Return the terms of a search: words or phrases, each wanted or not. A phrase is in quotes, an excluded term
     begins with a minus."""
-    found = []
+    terms = []
     for minus, phrase, less, word in _TERM.findall(unicodedata.normalize("NFC", search)):
-        said = " ".join(_words(phrase or word).split())
-        if said:
-            found.append((not (minus or less), said))
-    return found
+        term = " ".join(_words(phrase or word).split())
+        if term:
+            terms.append((not (minus or less), term))
+    return terms
 
 
 def matches(text: str, search: str) -> bool:
     """Return whether a text has all wanted terms of a search, at least one, and no excluded one: the same result as
     PostgreSQL's."""
-    said, terms = f" {' '.join(indexed(text).lower().split())} ", terms_of(search)
+    haystack, terms = f" {' '.join(indexed(text).lower().split())} ", terms_of(search)
     has_wanted = any(wanted for wanted, _ in terms)
-    return has_wanted and all((f" {term.lower()} " in said) == wanted for wanted, term in terms)
+    return has_wanted and all((f" {term.lower()} " in haystack) == wanted for wanted, term in terms)
 
 
 def excerpt_of(text: str, search: str) -> list[tuple[str, bool]]:
@@ -113,14 +113,14 @@ def excerpt_of(text: str, search: str) -> list[tuple[str, bool]]:
 
 def _patterns(search: str) -> set[str]:
     """Return a pattern for each wanted word: it is whole, but in scripts without spaces, which have no whole words."""
-    found = set()
+    patterns = set()
     for minus, phrase, less, word in _TERM.findall(unicodedata.normalize("NFC", search)):
-        said = "" if minus or less else phrase or word
-        found |= {re.escape(run) for run in _UNSPACED.findall(said)}
-        spaced = _BESIDE_WORDS.sub(" ", _UNSPACED.sub(" ", said)).split()
+        term = "" if minus or less else phrase or word
+        patterns |= {re.escape(run) for run in _UNSPACED.findall(term)}
+        spaced = _BESIDE_WORDS.sub(" ", _UNSPACED.sub(" ", term)).split()
         # not \b, which sees no word end before `_`
-        found |= {rf"(?<![^\W_]){re.escape(one)}(?![^\W_])" for one in spaced}
-    return found
+        patterns |= {rf"(?<![^\W_]){re.escape(one)}(?![^\W_])" for one in spaced}
+    return patterns
 
 
 def leaves_of(values: Iterable[Any]) -> Iterator[str]:
@@ -170,9 +170,9 @@ class StepFacts:
 
     def hear(self, step: Mapping[str, Any]) -> None:
         """Record who answered an ask, if it is closed."""
-        said = answered_by(step)
-        if said:
-            self.answered.add(said)
+        answerer = answered_by(step)
+        if answerer:
+            self.answered.add(answerer)
             self.waiting = [seq for seq in self.waiting if seq != step["seq"]]
 
 

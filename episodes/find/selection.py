@@ -68,8 +68,8 @@ def condition(project: Project, name: str, values: Collection[str]) -> Q:
         return Q(run__in=runs_named(project, values))
     if name == "outcome":
         mine = outcomes.found_of_outer_episode()
-        found = Q(Exists(mine.filter(reward_type__in=values)))
-        return found | ~Q(Exists(mine.exclude(source="attested"))) if NOT_VERIFIED in values else found
+        judged = Q(Exists(mine.filter(reward_type__in=values)))
+        return judged | ~Q(Exists(mine.exclude(source="attested"))) if NOT_VERIFIED in values else judged
     if name in _EXACT:
         return Q(**{f"{_EXACT[name]}__in": values})
     if name in _CHOICES:
@@ -119,8 +119,8 @@ def by_index(project: Project, word: str, after: datetime) -> list[tuple[str, Se
     rows = scoped(Episode.every.order_by(), project).filter(_named(word))
     parts = (rows.filter(created_at__gt=after), rows.filter(state__in=LIVE_STATES))
     named = [one.values("pk").query.sql_with_params() for one in parts]
-    found = search.by_index(project.pk, word)
-    return [*found, *named] if found else []
+    queries = search.by_index(project.pk, word)
+    return [*queries, *named] if queries else []
 
 
 def _by_facts(name: str, values: Collection[str]) -> Q:
@@ -151,8 +151,8 @@ def _length(value: str) -> Q:
     least, dash, most = value.partition("-")
     if not dash:
         raise Invalid(f"Unknown filter value: length={value}. Use a range such as 6-30 or 101-.")
-    found = Q(last_seq__gte=_whole("length", least))
-    return found & Q(last_seq__lte=_whole("length", most)) if most else found
+    at_least = Q(last_seq__gte=_whole("length", least))
+    return at_least & Q(last_seq__lte=_whole("length", most)) if most else at_least
 
 
 def filtered(project: Project, filters: Mapping[str, Collection[str]]) -> QuerySet[Episode]:
@@ -186,10 +186,10 @@ def refuse_unknown_values(project: Project, filters: Mapping[str, Collection[str
 
 
 def _known_values(everything: QuerySet[Episode], name: str, column: str) -> str:
-    found = everything.exclude(**{column: None}).order_by(column).values_list(column, flat=True).distinct()
-    known = [str(value) for value in found[:KNOWN_SHOWN] if value != ""]
+    distinct = everything.exclude(**{column: None}).order_by(column).values_list(column, flat=True).distinct()
+    shown = [str(value) for value in distinct[:KNOWN_SHOWN] if value != ""]
     return (
-        f"Episodes have {', '.join(known)}." if known and name not in ("id", "key") else f"No episode has this {name}."
+        f"Episodes have {', '.join(shown)}." if shown and name not in ("id", "key") else f"No episode has this {name}."
     )
 
 
@@ -200,19 +200,19 @@ def among(ids: Collection[str]) -> RawSQL:
 
 def runs_named(project: Project, values: Collection[str]) -> list[str]:
     """Return the IDs of runs by ID or by name, because pages show names. Raises `Invalid` for an unknown one."""
-    found = list(scoped(Run.objects.filter(Q(pk__in=values) | Q(name__in=values)), project).values_list("pk", "name"))
-    known = {text for pair in found for text in pair}
-    if unknown := [value for value in values if value not in known]:
+    pairs = list(scoped(Run.objects.filter(Q(pk__in=values) | Q(name__in=values)), project).values_list("pk", "name"))
+    labels = {text for pair in pairs for text in pair}
+    if unknown := [value for value in values if value not in labels]:
         raise Invalid(f"Unknown filter value: run={unknown[0]}. No run has this name or id.")
-    return [pk for pk, _ in found]
+    return [pk for pk, _ in pairs]
 
 
 def run_named(project: Project, value: str) -> Run:
     """Return the run with an ID or a name. Raises `Invalid` if no run has it, or several."""
-    found = runs_named(project, [value])
-    if len(found) > 1:
-        raise Invalid(f"{len(found)} runs are named {value}. Use the ID.")
-    return Run.objects.select_related("project").get(pk=found[0])
+    ids = runs_named(project, [value])
+    if len(ids) > 1:
+        raise Invalid(f"{len(ids)} runs are named {value}. Use the ID.")
+    return Run.objects.select_related("project").get(pk=ids[0])
 
 
 def _whole(name: str, value: str) -> int:
@@ -251,24 +251,24 @@ def newest(rows: QuerySet[M], cursor: str, limit: int) -> tuple[list[M], str | N
 
     """
     if cursor:
-        at, pk = _read(cursor)
+        at, pk = _read_cursor(cursor)
         # the ID decides between rows of one moment, as in the order below
         rows = rows.filter(Q(created_at__lt=at) | Q(created_at=at, pk__lt=pk))
-    found = list(rows.order_by("-created_at", "-pk")[: limit + 1])
-    if len(found) <= limit:
-        return found, None
-    last: Any = found[limit - 1]
+    page = list(rows.order_by("-created_at", "-pk")[: limit + 1])
+    if len(page) <= limit:
+        return page, None
+    last: Any = page[limit - 1]
     words = f"{last.created_at.isoformat()} {last.pk}"
-    return found[:limit], base64.urlsafe_b64encode(words.encode()).decode().rstrip("=")
+    return page[:limit], base64.urlsafe_b64encode(words.encode()).decode().rstrip("=")
 
 
-def _read(cursor: str) -> tuple[datetime, str]:
+def _read_cursor(cursor: str) -> tuple[datetime, str]:
     try:
         # base64 needs the padding that `newest` left out of the address
         words = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
         at, _, pk = words.partition(" ")
-        said = datetime.fromisoformat(at)
-        moment = said.astimezone(UTC) if said.tzinfo is not None else None
+        stamp = datetime.fromisoformat(at)
+        moment = stamp.astimezone(UTC) if stamp.tzinfo is not None else None
     except (ValueError, OverflowError, binascii.Error):
         moment = None
     if moment is None or not is_storable(pk):

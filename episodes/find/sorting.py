@@ -69,30 +69,30 @@ def page(actor: Actor, rows: QuerySet[Episode], order: str, cursor: str, limit: 
     """
     if order not in ORDERS:
         raise Invalid(f"Unknown order: {order[:40]}. Use one of {', '.join(ORDERS)}.")
-    place = _read(cursor) if cursor else None
+    place = _read_cursor(cursor) if cursor else None
     is_back = place is not None and place.is_back
     is_down = order.startswith("-") != is_back
     name = order.removeprefix("-")
     value = SORTED_BY.get(order, SORTED_BY.get(name))
     if name in _sources:
         none = -LAST if order.startswith("-") else LAST
-        found = _first_beside(rows, _sources[name](actor), none, place, is_down, limit)
+        keys = _first_beside(rows, _sources[name](actor), none, place, is_down, limit)
     elif value is None:
-        found = _first(rows, None, place, is_down, limit)
+        keys = _first(rows, None, place, is_down, limit)
     else:
         # the indexes hold ended episodes; live ones are few
         parts = (rows.filter(state__in=states) for states in (ENDED_STATES, LIVE_STATES))
-        found = [row for part in parts for row in _first(part, value, place, is_down, limit)]
-        found = sorted(found, reverse=is_down)
-    more, found = len(found) > limit, found[:limit]
+        keys = [row for part in parts for row in _first(part, value, place, is_down, limit)]
+        keys = sorted(keys, reverse=is_down)
+    more, keys = len(keys) > limit, keys[:limit]
     if is_back:
-        found.reverse()
+        keys.reverse()
     before = more if is_back else place is not None
     after = is_back or more
     return ListPage(
-        [pk for _, _, pk in found],
-        _cursor(found[0], is_back=True) if before and found else "",
-        _cursor(found[-1], is_back=False) if after and found else "",
+        [pk for _, _, pk in keys],
+        _cursor(keys[0], is_back=True) if before and keys else "",
+        _cursor(keys[-1], is_back=False) if after and keys else "",
     )
 
 
@@ -115,7 +115,7 @@ def _first_beside(
 ) -> list[tuple[float, datetime, str]]:
     """Return the keys of one more row than a page has, by values of another app: those with one, then the others."""
     is_back, is_past = place is not None and place.is_back, place is not None and place.by == none
-    found: list[tuple[float, datetime, str]] = []
+    page_keys: list[tuple[float, datetime, str]] = []
     if is_back or not is_past:
         grouped = values.rows.filter(episode__in=rows.order_by().values("pk")).order_by()
         grouped = grouped.values("episode_id", "episode__created_at").annotate(by=values.by)
@@ -123,12 +123,12 @@ def _first_beside(
         if place is not None:
             grouped = grouped.filter((LessThan if is_down else GreaterThan)(_row(key), _row(_parts_of(place))))
         ordered = grouped.order_by(*(one.desc() if is_down else one.asc() for one in key))
-        found += ordered.values_list("by", "episode__created_at", "episode_id")[: limit + 1]
+        page_keys += ordered.values_list("by", "episode__created_at", "episode_id")[: limit + 1]
     if is_past or not is_back:
         others = rows.exclude(Exists(values.rows.filter(episode=OuterRef("pk"))))
         keys = _first(others, None, place if is_past else None, is_down, limit)
-        found += [(none, at, pk) for _, at, pk in keys]
-    return sorted(found, reverse=is_down)
+        page_keys += [(none, at, pk) for _, at, pk in keys]
+    return sorted(page_keys, reverse=is_down)
 
 
 def _row(parts: list[Any]) -> Func:
@@ -150,7 +150,7 @@ def _parts_of(place: _Place) -> list[Any]:
 
 def place_of(cursor: str) -> str:
     """Return the ID of the episode beside which a page begins. Raises `Invalid` for an unknown cursor."""
-    return _read(cursor).pk
+    return _read_cursor(cursor).pk
 
 
 def _cursor(row: tuple[float, datetime, str], *, is_back: bool) -> str:
@@ -159,7 +159,7 @@ def _cursor(row: tuple[float, datetime, str], *, is_back: bool) -> str:
     return base64.urlsafe_b64encode(words.encode()).decode().rstrip("=")
 
 
-def _read(cursor: str) -> _Place:
+def _read_cursor(cursor: str) -> _Place:
     try:
         is_back, by, at, pk = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         place = _Place(bool(is_back), float(by), datetime.fromisoformat(at).astimezone(UTC), str(pk))

@@ -90,12 +90,12 @@ def actor_for(scope: dict[str, Any], project_id: str | None = None) -> Actor:
     mine = current_memberships(user, scope["session"])
     if slug or project_id:
         named = {**({"project__slug": slug} if slug else {}), **({"project_id": project_id} if project_id else {})}
-        found = mine.filter(**named).first()
+        membership = mine.filter(**named).first()
     else:
-        found = mine.filter(project__slug=scope["session"].get(SESSION_PROJECT)).first() or mine.first()
-    if found is None:
+        membership = mine.filter(project__slug=scope["session"].get(SESSION_PROJECT)).first() or mine.first()
+    if membership is None:
         raise NotFound
-    return person(found)
+    return person(membership)
 
 
 async def in_database(visit: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

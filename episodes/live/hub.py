@@ -216,9 +216,9 @@ class Hub:
 
     def drop(self, listener: Listener, *topics: str) -> None:
         for topic in topics:
-            known = self._topics.get(topic, set())
-            known.discard(listener)
-            if not known:
+            listeners = self._topics.get(topic, set())
+            listeners.discard(listener)
+            if not listeners:
                 self._topics.pop(topic, None)
 
     async def _ensure(self) -> None:

@@ -144,5 +144,5 @@ _showings: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Lens, Showings]] = 
 
 def showings(lens: Lens) -> Showings:
     """Return those of the running event loop, of which a web process has one, for pages that look through a lens."""
-    known = _showings.setdefault(asyncio.get_running_loop(), {})
-    return known.setdefault(lens, Showings(lens))
+    by_lens = _showings.setdefault(asyncio.get_running_loop(), {})
+    return by_lens.setdefault(lens, Showings(lens))

@@ -264,10 +264,10 @@ class Episode(models.Model):
     @property
     def root(self) -> Episode:
         """The episode at the top of a branch's tree, or the episode itself."""
-        found = self
-        while found.fork is not None:
-            found = found.fork.parent
-        return found
+        top = self
+        while top.fork is not None:
+            top = top.fork.parent
+        return top
 
     @property
     def clocks(self) -> str:

@@ -44,9 +44,9 @@ def compare(request: MemberRequest) -> HttpResponse:
 def _chosen(request: MemberRequest) -> list[Episode]:
     everything = scoped(Episode.every.select_related("run"), request.project)
     if pk := text_of(request.GET, "with"):
-        one = visible_or_404(Episode.every.all(), request.actor, pk)
-        same = everything.filter(scenario=one.scenario, task_idx=one.task_idx, task=one.task).exclude(pk=one.pk)
-        return [one, *same.order_by("-created_at", "-pk")[: MULTIPLES - 1]]
+        base = visible_or_404(Episode.every.all(), request.actor, pk)
+        same = everything.filter(scenario=base.scenario, task_idx=base.task_idx, task=base.task).exclude(pk=base.pk)
+        return [base, *same.order_by("-created_at", "-pk")[: MULTIPLES - 1]]
     ids = list(dict.fromkeys(texts_of(request.GET, "episode")))
     if not 2 <= len(ids) <= MULTIPLES:
         raise Invalid(f"Select 2 to {MULTIPLES} episodes to compare.")
@@ -59,7 +59,7 @@ def _side_by_side(actor: Actor, pair: Sequence[Episode]) -> dict[str, Any]:
     steps = [_steps(actor, one) for one in pair]
     pairs = align(*(acts_of(side) for side in steps))
     first = divergence(pairs)
-    found = differences(*_changes(actor, pair, steps))
+    differing = differences(*_changes(actor, pair, steps))
     same = sum(line.kind == "same" for line in pairs)
     return {
         "pairs": pairs,
@@ -67,15 +67,15 @@ def _side_by_side(actor: Actor, pair: Sequence[Episode]) -> dict[str, Any]:
         "divergence": pairs[first] if first is not None else None,
         "same": same,
         "cut": any(one.last_seq > STEPS for one in pair),
-        "differences": found[:DIFFERENCES],
-        "more_differences": max(0, len(found) - DIFFERENCES),
+        "differences": differing[:DIFFERENCES],
+        "more_differences": max(0, len(differing) - DIFFERENCES),
         "answers": [clean(one.final_answer) if one.final_answer else "" for one in pair],
     }
 
 
-def _steps(actor: Actor, one: Episode) -> list[dict[str, Any]]:
-    rows = Step.objects.filter(episode=one).exclude(kind="verification")
-    return [row.wire() for row in windows.shown(lens_of(actor, one), rows, STEPS)]
+def _steps(actor: Actor, episode: Episode) -> list[dict[str, Any]]:
+    rows = Step.objects.filter(episode=episode).exclude(kind="verification")
+    return [row.wire() for row in windows.shown(lens_of(actor, episode), rows, STEPS)]
 
 
 def _changes(

@@ -75,11 +75,11 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 def episodes(request: MemberRequest) -> HttpResponse:
     """Show the list; search, filters and the place in it come from the query string."""
     actor, wish, cursor = request.actor, ListQuery.read(request.GET), text_of(request.GET, "cursor")
-    look, found, refused = _look(wish), ListRows([], "", "", 0), ""
+    look, rows, refused = _look(wish), ListRows([], "", "", 0), ""
     counted = facets.ListCounts([], [])
     try:
         counted = facets.counted(actor, wish)
-        found = _rows(actor, wish, look, counted.ids, cursor)
+        rows = _rows(actor, wish, look, counted.ids, cursor)
     except Invalid as error:
         refused = error.message
     tally = wall.Tallies(wall.total_of(actor)) if wish.said else wall.tallies(actor)
@@ -93,7 +93,7 @@ def episodes(request: MemberRequest) -> HttpResponse:
         "lag": _lag() if wish.first("q") else "",
         "wish": wish,
         "filters": _filters(request, wish, counted.facets),
-        "found": found,
+        "found": rows,
         "look": look,
         "cursor": cursor,
         "selection": ListSelection(
@@ -145,14 +145,14 @@ class ListRows:
 def _rows(actor: Actor, wish: ListQuery, look: ListLook, counted: list[str], cursor: str) -> ListRows:
     page = _page(actor, wish, counted, look.order, cursor)
     rows_by_id = Episode.every.select_related("run").in_bulk(page.ids)
-    found = [rows_by_id[pk] for pk in page.ids if pk in rows_by_id]
+    listed = [rows_by_id[pk] for pk in page.ids if pk in rows_by_id]
     words = wish.first("q")
-    hits = search.hits(found, words)
-    hits |= narrowing.hits(actor, [one.pk for one in found if one.pk not in hits], words)
+    hits = search.hits(listed, words)
+    hits |= narrowing.hits(actor, [one.pk for one in listed if one.pk not in hits], words)
     cells = columns_of_apps.cells(actor, look.columns, page.ids)
     rows = [
         {"row": row, "hit": hits.get(row.episode.pk), "cells": cells[row.episode.pk]}
-        for row in wall.rows_with_outcomes(actor, found)
+        for row in wall.rows_with_outcomes(actor, listed)
     ]
     return ListRows(rows, _address(wish, page.before), _address(wish, page.after), len(counted))
 
@@ -241,8 +241,8 @@ def _live_of(counted: list[str]) -> int:
 
 def _columns(wish: ListQuery) -> tuple[str, ...]:
     """Return the columns that an address names, in the order of the list; the first of too many."""
-    said = wish.looks.get("columns")
-    named = said[0].split(",") if said else SHOWN
+    chosen = wish.looks.get("columns")
+    named = chosen[0].split(",") if chosen else SHOWN
     return tuple(name for name in COLUMNS if name in named)[:COLUMNS_MAX]
 
 
@@ -333,11 +333,11 @@ def _export_query(wish: ListQuery) -> str:
     )
 
 
-def _moment_of(said: str) -> str:
+def _moment_of(text: str) -> str:
     try:
-        return moment_of(said).isoformat() if _DAY.fullmatch(said) else said
+        return moment_of(text).isoformat() if _DAY.fullmatch(text) else text
     except Invalid:  # February 30; the list says so
-        return said
+        return text
 
 
 def _not_exported(wish: ListQuery) -> list[str]:

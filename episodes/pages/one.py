@@ -60,13 +60,13 @@ def live_rows(request: MemberRequest) -> HttpResponse:
 @episode_page
 def episode(request: MemberRequest, pk: str) -> HttpResponse:
     """Show a running episode, or an ended one with its outcome."""
-    one = _episode(request, pk)
+    row = _episode(request, pk)
     if (raw := number_of(request.GET, "raw")) is not None:
-        return _raw(request, one, raw)
-    lens = lens_of(request.actor, one)
-    context, step = _context(request, lens, one), number_of(request.GET, "step")
+        return _raw(request, row, raw)
+    lens = lens_of(request.actor, row)
+    context, step = _context(request, lens, row), number_of(request.GET, "step")
     begin = None if context["watch"] else 1  # one that goes on opens with its newest steps, one to read with its first
-    steps = windows.around(lens, one, begin if step is None else step)
+    steps = windows.around(lens, row, begin if step is None else step)
     return render(request, "episodes/live.html", {**context, "steps": steps})
 
 
@@ -75,12 +75,12 @@ def episode(request: MemberRequest, pk: str) -> HttpResponse:
 @episode_page
 def step_fragments(request: MemberRequest, pk: str) -> HttpResponse:
     """Return up to `limit` steps after `since`, those of `again` before it, and unless `parts=0` the side panel."""
-    one = _episode(request, pk)
-    lens, wish = lens_of(request.actor, one), read(request.GET, windows.StepsAddress)
-    steps = windows.after(lens, one, wish.since, wish.limit, wish.again)
-    beside = {} if wish.parts == "0" else {"parts": True, **_context(request, lens, one)}
-    ended = not one.is_live
-    context = {"episode": one, "ended": ended, "steps": steps, **beside}
+    row = _episode(request, pk)
+    lens, wish = lens_of(request.actor, row), read(request.GET, windows.StepsAddress)
+    steps = windows.after(lens, row, wish.since, wish.limit, wish.again)
+    beside = {} if wish.parts == "0" else {"parts": True, **_context(request, lens, row)}
+    ended = not row.is_live
+    context = {"episode": row, "ended": ended, "steps": steps, **beside}
     # without the request: the queries of the top bar would cost more than the steps
     return HttpResponse(render_to_string("episodes/_fragments.html", context))
 
@@ -90,19 +90,19 @@ def step_fragments(request: MemberRequest, pk: str) -> HttpResponse:
 @episode_page
 def find_in_episode(request: MemberRequest, pk: str) -> JsonResponse:
     """Return the numbers of the steps that contain a text; the page holds only a window of them."""
-    one = _episode(request, pk)
-    found, more = in_episode.holding(lens_of(request.actor, one), one, text_of(request.GET, "q", 200))
-    return JsonResponse({"seqs": found, "more": more})
+    row = _episode(request, pk)
+    seqs, more = in_episode.holding(lens_of(request.actor, row), row, text_of(request.GET, "q", 200))
+    return JsonResponse({"seqs": seqs, "more": more})
 
 
 @require_GET
 @episode_page
 def replay(request: MemberRequest, pk: str) -> HttpResponse:
     """Step through a recorded episode; `?step=N` is the step in view."""
-    one = _episode(request, pk)
-    lens = lens_of(request.actor, one)
-    shown = windows.replay(lens, one, number_of(request.GET, "step") or 1)
-    return render(request, "episodes/replay.html", {**_context(request, lens, one), **shown})
+    row = _episode(request, pk)
+    lens = lens_of(request.actor, row)
+    shown = windows.replay(lens, row, number_of(request.GET, "step") or 1)
+    return render(request, "episodes/replay.html", {**_context(request, lens, row), **shown})
 
 
 @require_GET
@@ -110,9 +110,9 @@ def replay(request: MemberRequest, pk: str) -> HttpResponse:
 @episode_page
 def briefing_words(request: MemberRequest, pk: str, seq: int) -> HttpResponse:
     """Return what a briefing says, unless this reader judges an episode of its task blind."""
-    one = _episode(request, pk)
+    row = _episode(request, pk)
     # the address takes any number, the column 32 bits
-    step = json.loads(trajectory.step_text(lens_of(request.actor, one), one, min(seq, 2**31 - 1)))
+    step = json.loads(trajectory.step_text(lens_of(request.actor, row), row, min(seq, 2**31 - 1)))
     if not is_briefing(step):
         raise NotFound
     words = {"text": clean(step["text"]), "human": SOURCES[step.get("source", "human")].is_human}
@@ -131,39 +131,39 @@ def _episode(request: MemberRequest, pk: str) -> Episode:
     return visible_or_404(Episode.every.select_related("run", "project"), request.actor, pk)
 
 
-def _raw(request: MemberRequest, one: Episode, seq: int) -> HttpResponse:
+def _raw(request: MemberRequest, row: Episode, seq: int) -> HttpResponse:
     """Return one step as it was sent, as plain text, because its content is not trusted."""
     try:
-        step = json.loads(trajectory.step_text(lens_of(request.actor, one), one, seq))
+        step = json.loads(trajectory.step_text(lens_of(request.actor, row), row, seq))
     except NotFound:
         return HttpResponse("Step not found.", content_type="text/plain; charset=utf-8", status=404)
     return HttpResponse(json.dumps(step, indent=2), content_type="text/plain; charset=utf-8")
 
 
-def _context(request: MemberRequest, lens: Lens, one: Episode) -> dict[str, Any]:
+def _context(request: MemberRequest, lens: Lens, row: Episode) -> dict[str, Any]:
     """Return what the head, the side panel and the asks show; the outcome only once there is one."""
-    ending, asked = page.ending_of(request.actor, lens, one), page.asked_in(lens, one)
-    no_server = one.events.filter(verb=NO_SERVER).first() if one.state == EpisodeState.QUEUED else None
+    ending, asked = page.ending_of(request.actor, lens, row), page.asked_in(lens, row)
+    no_server = row.events.filter(verb=NO_SERVER).first() if row.state == EpisodeState.QUEUED else None
     return {
-        "episode": one,
-        "head": page.head_of(one, ending.outcome, asked.open, no_server is not None),
+        "episode": row,
+        "head": page.head_of(row, ending.outcome, asked.open, no_server is not None),
         "ending": ending,
-        "changes": page.changes_in(lens, one, ending.outcome),
+        "changes": page.changes_in(lens, row, ending.outcome),
         "asked": asked,
         "no_server": no_server,
-        "watch": one.is_live or ending.is_expected,
-        "ended": not one.is_live,
-        "final_answer": clean(one.final_answer) if one.final_answer else "",
-        "cut_off": page.cut_off_words(one),
+        "watch": row.is_live or ending.is_expected,
+        "ended": not row.is_live,
+        "final_answer": clean(row.final_answer) if row.final_answer else "",
+        "cut_off": page.cut_off_words(row),
         # the newest ones, shown oldest first
-        "events": list(one.events.order_by("-pk")[: windows.BESIDE])[::-1],
-        "tools": wall.tools_of(one),
+        "events": list(row.events.order_by("-pk")[: windows.BESIDE])[::-1],
+        "tools": wall.tools_of(row),
         "may_stop": holds(request.actor, may_launch),
-        "may_drive": one.is_live and holds(request.actor, may_advise),
+        "may_drive": row.is_live and holds(request.actor, may_advise),
         "may_erase": (may_erase := holds(request.actor, may_manage_people)),
-        "on_hold": held.held_among(one.project, [one.pk]).get(one.pk) if may_erase else None,
+        "on_hold": held.held_among(row.project, [row.pk]).get(row.pk) if may_erase else None,
         "may_queue": holds(request.actor, may_set_reviews),
-        "forks": list(one.forks.order_by("-created_at")[:12]),
+        "forks": list(row.forks.order_by("-created_at")[:12]),
     }
 
 

@@ -223,14 +223,14 @@ def _sort_out(group: Sequence[Append], wait: bool) -> list[AppendResult]:
 
 def _room(cursor: Any, group: Sequence[Append], wait: bool) -> AppendContext:
     # sorted, so that two groups lock in one order and cannot deadlock
-    wanted = sorted({append.episode_id for append in group if is_id(append.episode_id)})
-    cursor.execute(LOCK if wait else LOCK + "SKIP LOCKED", [wanted])
+    ids = sorted({append.episode_id for append in group if is_id(append.episode_id)})
+    cursor.execute(LOCK if wait else LOCK + "SKIP LOCKED", [ids])
     locked_rows = {
         pk: LockedEpisode(project, state, last, last, attempt=attempt, origin=origin)
         for pk, project, state, last, attempt, origin in cursor.fetchall()
     }
     # with SKIP LOCKED a locked row is as absent as a missing one: only the second look can say which
-    missing = [pk for pk in wanted if pk not in locked_rows]
+    missing = [pk for pk in ids if pk not in locked_rows]
     return AppendContext(locked_rows, _ids(cursor, EXISTS, missing), _ended(cursor, group))
 
 
@@ -248,15 +248,15 @@ def _ids(cursor: Any, query: str, ids: list[str]) -> set[str]:
 
 
 def _read_repeats(cursor: Any, group: Sequence[Append], locked_rows: dict[str, LockedEpisode]) -> None:
-    known = [
+    repeats = [
         (append.episode_id, entry.seq)
         for append in group
         if (locked_row := locked_rows.get(append.episode_id)) and append.entries[0].seq <= locked_row.stood
         for entry in append.entries
         if entry.seq <= locked_row.stood
     ]
-    if known:
-        cursor.execute(STORED, [[pk for pk, _ in known], [seq for _, seq in known]])
+    if repeats:
+        cursor.execute(STORED, [[pk for pk, _ in repeats], [seq for _, seq in repeats]])
         for pk, seq, body in cursor.fetchall():
             locked_rows[pk].stored[seq] = body
 
@@ -356,17 +356,17 @@ def name_of(actor: Actor | None) -> str:
     return actor.name if actor else "awmweb"
 
 
-def _write(wanted: dict[str, LockedEpisode]) -> set[str]:
+def _write(by_id: dict[str, LockedEpisode]) -> set[str]:
     """Insert the steps and update the episodes whose state is as expected. Return their IDs."""
-    if not wanted:
+    if not by_id:
         return set()
     now = timezone.now()
-    values = [*_episodes(wanted), *_steps(wanted), _recently(now), now, now, events.STRIP_SENT]
-    rows = _sent(values, of_one=len(wanted) == 1)
+    values = [*_episodes(by_id), *_steps(by_id), _recently(now), now, now, events.STRIP_SENT]
+    rows = _sent(values, of_one=len(by_id) == 1)
     for row in rows:
-        wanted[row[0]].steered = row[-1]
+        by_id[row[0]].steered = row[-1]
     stamp = events.stamp(now)
-    lines = [line for row in rows for line in _hints(row, wanted[row[0]].fresh, stamp)]
+    lines = [line for row in rows for line in _hints(row, by_id[row[0]].fresh, stamp)]
     # outside a transaction the statement has committed itself, and Django calls this immediately
     transaction.on_commit(functools.partial(events.tell, lines))
     return {row[0] for row in rows}
@@ -381,9 +381,9 @@ def _sent(values: list[Any], of_one: bool) -> list[tuple[Any, ...]]:
         return cursor.execute(OF_MANY + WRITE, values, prepare=False).fetchall()
 
 
-def _episodes(wanted: dict[str, LockedEpisode]) -> Iterable[str]:
-    locked_rows = wanted.values()
-    yield "\n".join(wanted)
+def _episodes(by_id: dict[str, LockedEpisode]) -> Iterable[str]:
+    locked_rows = by_id.values()
+    yield "\n".join(by_id)
     yield "\n".join([one.project_id for one in locked_rows])
     yield "\n".join([str(one.stood) for one in locked_rows])
     yield "\n".join([str(one.last_seq) for one in locked_rows])
@@ -393,9 +393,9 @@ def _episodes(wanted: dict[str, LockedEpisode]) -> Iterable[str]:
     yield "\n".join([str(EpisodeState.WAITING) if one.waits else "" for one in locked_rows])
 
 
-def _steps(wanted: dict[str, LockedEpisode]) -> Iterable[str]:
-    fresh = [entry for one in wanted.values() for entry in one.fresh]
-    yield "\n".join([pk for pk, one in wanted.items() for _ in one.fresh])
+def _steps(by_id: dict[str, LockedEpisode]) -> Iterable[str]:
+    fresh = [entry for one in by_id.values() for entry in one.fresh]
+    yield "\n".join([pk for pk, one in by_id.items() for _ in one.fresh])
     yield "\n".join([str(entry.seq) for entry in fresh])
     yield "\n".join([entry.kind for entry in fresh])
     yield "\n".join([entry.text for entry in fresh])

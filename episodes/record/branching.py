@@ -53,10 +53,10 @@ def fork(actor: Actor, made: Fork, cut: int, arms: Sequence[ArmPlan]) -> list[Ep
 def _branch(actor: Actor, made: Fork, cut: int, plan: ArmPlan, number: int) -> Episode:
     parent, now = made.parent, timezone.now()
     own = [entry_of({**step, "seq": cut + place}, now) for place, step in enumerate(plan.steps)]
-    said = {name: value for name in SAME if (value := getattr(parent, name)) not in (None, "")}
+    fields = {name: value for name in SAME if (value := getattr(parent, name)) not in (None, "")}
     if plan.policy is not None:
-        said["policy"] = dict(plan.policy)
-    start = EpisodeStart(key=f"{made.pk}/{plan.arm}/{number}", **said)
+        fields["policy"] = dict(plan.policy)
+    start = EpisodeStart(key=f"{made.pk}/{plan.arm}/{number}", **fields)
     branch = unsaved(
         actor,
         start,

@@ -30,14 +30,16 @@ def parent_of(actor: Actor, plan: EpisodeStart) -> Episode | None:
 
 def knowledge_of(parent: Episode, seq: int) -> Knowledge:
     """Return what those knew whose words are in the prompt before a step. It only rises, as from episode to branch."""
-    known = [parent.knowledge or Knowledge.BLIND]
-    said = [
-        one.get("advice") or one for one in steps_of(parent) if one["seq"] < seq and (is_ask(one) or is_briefing(one))
+    levels = [parent.knowledge or Knowledge.BLIND]
+    sources = [
+        step.get("advice") or step
+        for step in steps_of(parent)
+        if step["seq"] < seq and (is_ask(step) or is_briefing(step))
     ]
-    is_informed = any(one.get("privilege") == Privilege.SEES_VERIFIER for one in said)
+    is_informed = any(one.get("privilege") == Privilege.SEES_VERIFIER for one in sources)
     if is_informed or parent.expert == ExpertMode.INFORMED:
-        known.append(Knowledge.SEES_VERIFIER)
-    return Knowledge(Knowledge.most(known))
+        levels.append(Knowledge.SEES_VERIFIER)
+    return Knowledge(Knowledge.most(levels))
 
 
 def link(episode: Episode, parent: Episode, seq: int) -> None:

@@ -140,8 +140,8 @@ def work(seconds: float = WORK_S) -> int:
     until, count = time.monotonic() + seconds, 0
     while True:
         began = time.monotonic()
-        found, is_cut = _one_batch()
-        count += found
+        batch_steps, is_cut = _one_batch()
+        count += batch_steps
         now = time.monotonic()
         if not is_cut or now > until:
             return count
@@ -161,7 +161,7 @@ def _one_batch() -> tuple[int, bool]:
     began = timezone.now()
     _note_new(began)
     behind, is_cut = _behind()
-    count = _read(behind) if behind else 0
+    count = _read_steps(behind) if behind else 0
     if not is_cut:
         SearchMark.objects.filter(pk=1).update(read_until=began)
     return count, _join() or is_cut
@@ -195,17 +195,17 @@ def _behind() -> tuple[list[_Reading], bool]:
     rows = EpisodeFacts.objects.filter(Q(episode__last_seq__gt=F("read_seq")) | ended, done=False)
     columns = [one.name for one in EpisodeFacts._meta.concrete_fields]
     rows = rows.select_related("episode").only(*columns, "episode__last_seq", "episode__state")
-    found, left = [], STEPS
+    readings, left = [], STEPS
     for row in rows.order_by("episode__heartbeat_at", "pk")[:EPISODES]:
         upto = min(row.episode.last_seq, row.read_seq + left)
         left -= upto - row.read_seq
-        found.append(_Reading(row, upto))
+        readings.append(_Reading(row, upto))
         if not left:
             break
-    return found, not left or len(found) == EPISODES
+    return readings, not left or len(readings) == EPISODES
 
 
-def _read(behind: Sequence[_Reading]) -> int:
+def _read_steps(behind: Sequence[_Reading]) -> int:
     """Read the steps of these episodes: store their words, and the facts for filters."""
     by_episode = {one.row.pk: one for one in behind}
     with connection.cursor() as cursor:

@@ -70,9 +70,9 @@ def note_environment(
 ) -> None:
     """Store what an attempt found in its environment before its first step: the `tools` that it listed, and how its
     `world` began. Our own worker queues an episode before it has asked."""
-    found = [None if said is None else json.dumps(said) for said in (tools, world)]
+    texts = [None if said is None else json.dumps(said) for said in (tools, world)]
     with connection.cursor() as cursor:
-        cursor.execute(FOUND, [*found, episode_id, attempt])
+        cursor.execute(FOUND, [*texts, episode_id, attempt])
 
 
 def note_grade(episode_id: str, grade: str) -> None:
@@ -85,5 +85,5 @@ def note_restored(episode_id: str, grade: str, difference: str) -> None:
     """Say in the history that a world was restored with a lower grade than *exact*, and the first difference."""
     episode = Episode.every.filter(pk=episode_id).first()
     if episode is not None:
-        said = difference.replace("\x00", "")[:2000]
-        note(episode, RESTORED, None, f"attempt {episode.attempt}, grade {grade}: {said}")
+        detail = difference.replace("\x00", "")[:2000]
+        note(episode, RESTORED, None, f"attempt {episode.attempt}, grade {grade}: {detail}")

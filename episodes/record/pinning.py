@@ -52,8 +52,8 @@ def pin(
     try:
         # a savepoint: the insert of a taken name must not end the caller's transaction
         with transaction.atomic():
-            said = {"unit": unit, "seed": seed, "digest": digest, "about": dict(about or {}), "created_by": actor.name}
-            split = Split.objects.create(project=actor.project, name=name, **said)
+            row = {"unit": unit, "seed": seed, "digest": digest, "about": dict(about or {}), "created_by": actor.name}
+            split = Split.objects.create(project=actor.project, name=name, **row)
     except IntegrityError:
         split = Split.objects.get(project=actor.project, name=name)
         if split.digest != digest:

@@ -50,10 +50,10 @@ def cancel_unbegun(actor: Actor, run: Run, reason: str) -> int:
     may_launch(actor)
     # a locked one is being begun: the caller cancels it like any live episode
     waiting = Episode.every.select_for_update(skip_locked=True).filter(run=run, state=EpisodeState.QUEUED, attempt=0)
-    found = list(waiting.only("pk"))
-    Episode.every.filter(pk__in=[one.pk for one in found]).update(state=EpisodeState.CANCELLED, ended_at=timezone.now())
-    _note(found, "cancelled", actor, reason)
-    return len(found)
+    rows = list(waiting.only("pk"))
+    Episode.every.filter(pk__in=[one.pk for one in rows]).update(state=EpisodeState.CANCELLED, ended_at=timezone.now())
+    _note(rows, "cancelled", actor, reason)
+    return len(rows)
 
 
 def _note(episodes: Sequence[Episode], verb: str, actor: Actor, reason: str = "") -> None:

@@ -168,8 +168,8 @@ def open_run(actor: Actor, plan: RunStart) -> tuple[Run, bool]:
 
 
 def _run_fields(plan: RunStart) -> dict[str, Any]:
-    said = {"arm": plan.arm or "", "policy": plan.policy or {}, "metadata": plan.metadata or {}}
-    return {"name": plan.name, **said, "expert": plan.expert}
+    fields = {"arm": plan.arm or "", "policy": plan.policy or {}, "metadata": plan.metadata or {}}
+    return {"name": plan.name, **fields, "expert": plan.expert}
 
 
 def start_episode(
@@ -205,8 +205,8 @@ def start_episode(
         episode = Episode.every.get(project=actor.project, key=plan.key)
         # a digest also differs between a field that was left out and one that was sent empty
         if episode.body_digest != digest:
-            said = plan.model_dump(exclude={"key", "run", *CONTINUED})
-            others = differing(episode, {**said, "run_id": run.pk if run else None})
+            fields = plan.model_dump(exclude={"key", "run", *CONTINUED})
+            others = differing(episode, {**fields, "run_id": run.pk if run else None})
             others += [] if continuing.is_linked(episode, plan) else [*CONTINUED]
             if others:
                 used = f"The key {plan.key!r} was already used for an episode"
@@ -233,11 +233,11 @@ def unsaved(actor: Actor, plan: EpisodeStart, run: Run | None, **about: Any) -> 
     )
 
 
-def differing(known: object, said: Mapping[str, Any]) -> list[str]:
+def differing(stored: object, fields: Mapping[str, Any]) -> list[str]:
     """Return the fields in which what is said now differs from what is stored; an empty value is as good as none."""
     # columns cannot tell a field that was left out from one that was sent empty
     unsaid: tuple[Any, ...] = (None, "", [], {})
-    both = {name: (getattr(known, name), value) for name, value in said.items()}
+    both = {name: (getattr(stored, name), value) for name, value in fields.items()}
     others = [name for name, (one, other) in both.items() if one != other and not (one in unsaid and other in unsaid)]
     return [name.removesuffix("_id") for name in others]
 
@@ -247,14 +247,14 @@ def other_values(used: str, others: Sequence[str]) -> str:
     return f"{used} with different values of: {', '.join(others)}."
 
 
-def refuse_help(actor: Actor, run: Run | None, wanted: str) -> None:
+def refuse_help(actor: Actor, run: Run | None, mode: str) -> None:
     """Raise if an agent's token asks for a higher expert mode than its run allows.
 
     An informed expert can read the verifier, so an agent must not choose one itself; admins, researchers and launch
     tokens decide for each episode.
     """
     most = run.expert if run is not None else ExpertMode.PLAIN
-    if ExpertMode.most([wanted, most]) == most or holds(actor, may_launch):
+    if ExpertMode.most([mode, most]) == most or holds(actor, may_launch):
         return
     why = f"The run {run.name} allows" if run is not None else "Episodes without a run are limited to"
     raise WrongScope(f"{why} expert mode {most}. To allow more, create the run with a token of scope launch.")
@@ -417,8 +417,8 @@ def finish(actor: Actor, episode_id: str, end: Finish, attempt: int | None = Non
 
 def reported(episode: Episode, outcome: ReportedOutcome) -> VerifierOutcome:
     """Return the row of a loop's own judgement, which the caller saves."""
-    said = outcome.model_dump(exclude_none=True, exclude={"attestation"})
-    return _outcome(episode, Outcome(source="reported", **said))
+    fields = outcome.model_dump(exclude_none=True, exclude={"attestation"})
+    return _outcome(episode, Outcome(source="reported", **fields))
 
 
 def named_fault(end: Finish) -> str:
@@ -531,17 +531,17 @@ def record_outcome(
     record of the world, for certificates. `version` is the repaired verifier that found the outcome.
     """
     episode, now = locked(actor, episode_id), timezone.now()
-    said = {"reward_type": outcome.reward_type, "reward": outcome.reward}
+    verdict = {"reward_type": outcome.reward_type, "reward": outcome.reward}
     # the number after the last one, which `last_seq` does not count
-    body = {"seq": episode.last_seq + 1, "kind": "verification", **said, "details": outcome.details}
+    body = {"seq": episode.last_seq + 1, "kind": "verification", **verdict, "details": outcome.details}
     entry = entry_of(body, now)
-    found = _outcome(episode, outcome, tier, health, partial, session)
+    row = _outcome(episode, outcome, tier, health, partial, session)
     world = {**episode.world, "final": final} if final and episode.world else episode.world
     values = [
-        *(getattr(found, name) for name in ("episode_id", "source", "reward_type", "reward")),
+        *(getattr(row, name) for name in ("episode_id", "source", "reward_type", "reward")),
         # as `JsonText` stores it: JSON with ASCII escapes
-        *(json.dumps(value) for value in (found.details, found.state_diff)),
-        *(found.tier, json.dumps(found.health), json.dumps(found.partial), session, now),
+        *(json.dumps(value) for value in (row.details, row.state_diff)),
+        *(row.tier, json.dumps(row.health), json.dumps(row.partial), session, now),
         version.pk if version is not None else None,
         *(entry.seq, entry.kind, entry.text, entry.cut, entry.at, json.dumps(world)),
     ]
@@ -553,7 +553,7 @@ def record_outcome(
     # last_seq stays: it is what agents read, and the verifier's step is not theirs
     events.publish_steps(events.people_topic(episode.pk), episode.pk, [trajectory.as_sent(entry)])
     frame = {"type": "outcome", "episode": episode.pk}
-    events.publish(events.people_topic(episode.pk), {**frame, **said})
+    events.publish(events.people_topic(episode.pk), {**frame, **verdict})
     events.publish(events.queue_topic(episode.project_id), frame)
     if not episode.is_branch:
         said_by = outcome.reward_type, outcome.source

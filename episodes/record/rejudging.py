@@ -124,9 +124,9 @@ def begin(actor: Actor, scenario: str, task_idx: int, version: VerifierVersion |
     return live
 
 
-def keep(found: Iterable[RejudgedEpisode]) -> None:
+def keep(rows: Iterable[RejudgedEpisode]) -> None:
     """Store what a pass found; an episode that it has judged already stays."""
-    RejudgedEpisode.objects.bulk_create(found, ignore_conflicts=True)
+    RejudgedEpisode.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 def end(rejudging_id: str) -> Rejudging:
@@ -156,16 +156,18 @@ def _read_one_snapshot() -> None:
 
 
 def _end(rejudging_id: str) -> Rejudging:
-    one = Rejudging.objects.select_for_update(of=("self",)).select_related("project", "version").get(pk=rejudging_id)
-    if one.ended_at is not None:
-        return one
-    one.ended_at = timezone.now()
-    if one.version is not None and not (problem := _problem(one)):
-        _take_effect(one, one.version)
-    elif one.version is not None:
-        one.problem = problem[:2000]
-    one.save(update_fields=["ended_at", "problem"])
-    return one
+    rejudging = (
+        Rejudging.objects.select_for_update(of=("self",)).select_related("project", "version").get(pk=rejudging_id)
+    )
+    if rejudging.ended_at is not None:
+        return rejudging
+    rejudging.ended_at = timezone.now()
+    if rejudging.version is not None and not (problem := _problem(rejudging)):
+        _take_effect(rejudging, rejudging.version)
+    elif rejudging.version is not None:
+        rejudging.problem = problem[:2000]
+    rejudging.save(update_fields=["ended_at", "problem"])
+    return rejudging
 
 
 def give_up(rejudging_id: str, why: str) -> None:
@@ -175,25 +177,28 @@ def give_up(rejudging_id: str, why: str) -> None:
     )
 
 
-def _problem(one: Rejudging) -> str:
+def _problem(rejudging: Rejudging) -> str:
     """Return why a repaired verifier has no effect; "" if it has."""
     result = RejudgedEpisode.Result
-    failed = one.episodes.filter(result=result.FAILED)
+    failed = rejudging.episodes.filter(result=result.FAILED)
     if first := failed.order_by("pk").first():
         return f"The verifier failed on {failed.count():,} of the episodes. {first.why}"
-    own = {"episode__outcomes__source": VerifierOutcome.Source.VERIFIER, "episode__outcomes__version": one.version}
-    if again := one.episodes.filter(result=result.CHANGED, **own).count():
+    own = {
+        "episode__outcomes__source": VerifierOutcome.Source.VERIFIER,
+        "episode__outcomes__version": rejudging.version,
+    }
+    if again := rejudging.episodes.filter(result=result.CHANGED, **own).count():
         return f"The verifier disagrees with itself on {again:,} of the episodes."
-    if not one.episodes.filter(result__in=[result.KEPT, result.CHANGED]).exists():
+    if not rejudging.episodes.filter(result__in=[result.KEPT, result.CHANGED]).exists():
         return "No stored episode of the task could be judged, so nothing shows that the verifier works."
     return ""
 
 
-def _take_effect(one: Rejudging, version: VerifierVersion) -> None:
+def _take_effect(rejudging: Rejudging, version: VerifierVersion) -> None:
     """Change the outcomes that count, and write an erratum for each run and export that reads otherwise then."""
     source = VerifierOutcome.Source
-    changed = {row.episode_id: row for row in one.episodes.filter(result=RejudgedEpisode.Result.CHANGED)}
-    before = {kind: read(one.project, changed.keys()) for kind, read in _readings.items()}
+    changed = {row.episode_id: row for row in rejudging.episodes.filter(result=RejudgedEpisode.Result.CHANGED)}
+    before = {kind: read(rejudging.project, changed.keys()) for kind, read in _readings.items()}
     counted = VerifierOutcome.objects.filter(episode__in=changed, source=source.VERIFIER)
     earlier = {row.episode_id: row for row in counted}
     # first, because an episode has one outcome that counts
@@ -213,14 +218,14 @@ def _take_effect(one: Rejudging, version: VerifierVersion) -> None:
         for pk, row in changed.items()
         if pk in earlier
     )
-    VerifierVersion.objects.filter(pk=version.pk, in_force_at__isnull=True).update(in_force_at=one.ended_at)
+    VerifierVersion.objects.filter(pk=version.pk, in_force_at__isnull=True).update(in_force_at=rejudging.ended_at)
     for callback in _on_change:
         callback(changed.keys())
-    after = {kind: read(one.project, changed.keys()) for kind, read in _readings.items()}
+    after = {kind: read(rejudging.project, changed.keys()) for kind, read in _readings.items()}
     Erratum.objects.bulk_create(
         Erratum(
-            project=one.project,
-            rejudging=one,
+            project=rejudging.project,
+            rejudging=rejudging,
             run_id=subject if kind == RUN else None,
             export=subject if kind == EXPORT else "",
             before=_other_than(numbers, after[kind].get(subject, {})),
@@ -237,18 +242,18 @@ def _other_than(numbers: Numbers, others: Numbers) -> dict[str, Any]:
     return {name: value for name, value in numbers.items() if name not in others or others[name] != value}
 
 
-def judged_before(one: Rejudging) -> set[str]:
+def judged_before(rejudging: Rejudging) -> set[str]:
     """Return the episodes that a pass has judged."""
-    return set(one.episodes.values_list("episode_id", flat=True))
+    return set(rejudging.episodes.values_list("episode_id", flat=True))
 
 
-def to_judge(one: Rejudging) -> list[Episode]:
+def to_judge(rejudging: Rejudging) -> list[Episode]:
     """Return the episodes that a pass has yet to judge: all of its task with an outcome of a verifier, branches too."""
     rows = Episode.every.filter(
-        project=one.project_id,
-        scenario=one.scenario,
-        task_idx=one.task_idx,
+        project=rejudging.project_id,
+        scenario=rejudging.scenario,
+        task_idx=rejudging.task_idx,
         outcomes__source=VerifierOutcome.Source.VERIFIER,
     )
-    judged = one.episodes.filter(episode=OuterRef("pk"))
+    judged = rejudging.episodes.filter(episode=OuterRef("pk"))
     return list(rows.exclude(Exists(judged)).defer("tools").order_by("created_at", "pk"))

@@ -119,25 +119,25 @@ def _held_with(episode: Episode, token: str) -> Wheel:
     return wheel
 
 
-def order(actor: Actor, episode_id: str, said: WheelCallBody) -> WheelOrder:
+def order(actor: Actor, episode_id: str, payload: WheelCallBody) -> WheelOrder:
     """Have the loop make a call or hear words. The same nonce gives the same order."""
     may_advise(actor)
     with transaction.atomic():
         episode = locked(actor, episode_id)
-        wheel = _held_with(episode, said.lease_token)
+        wheel = _held_with(episode, payload.lease_token)
         rows = WheelOrder.objects.filter(episode=episode)
-        if (known := rows.filter(nonce=said.nonce).first()) is not None:
-            return known
-        if said.call is not None:
-            _refuse_misfit(episode, said.call)
+        if (earlier := rows.filter(nonce=payload.nonce).first()) is not None:
+            return earlier
+        if payload.call is not None:
+            _refuse_misfit(episode, payload.call)
         if waiting(episode, wheel.acted).count() >= OPEN_MAX:
             raise Invalid(f"{OPEN_MAX} orders wait for the loop of this episode. Wait until it has carried them out.")
         now = timezone.now()
         Wheel.objects.filter(pk=wheel.pk).update(used_at=now)
-        body = said.model_dump(include={"call", "words", "propose"}, exclude_defaults=True)
+        body = payload.model_dump(include={"call", "words", "propose"}, exclude_defaults=True)
         by = {"author": actor.name, "author_key": actor.key, "acted_by": opaque(episode.project_id, actor.name)}
-        held_until = now + timedelta(seconds=said.hold_s) if said.hold_s else None
-        made = WheelOrder.objects.create(episode=episode, nonce=said.nonce, said=body, held_until=held_until, **by)
+        held_until = now + timedelta(seconds=payload.hold_s) if payload.hold_s else None
+        made = WheelOrder.objects.create(episode=episode, nonce=payload.nonce, said=body, held_until=held_until, **by)
         Episode.every.filter(pk=episode.pk).update(steered=True)
         announce(episode)
     return made
@@ -148,7 +148,7 @@ def waiting(episode: Episode, acted: int) -> QuerySet[WheelOrder]:
     return WheelOrder.objects.filter(episode=episode, pk__gt=acted, undone=None).order_by("pk")
 
 
-def undo(actor: Actor, episode_id: str, said: WheelUndoBody) -> None:
+def undo(actor: Actor, episode_id: str, payload: WheelUndoBody) -> None:
     """Drop an order that was not sent to the loop yet. Idempotent. Raises `AlreadySent`: nothing unmakes a call.
 
     Sending takes the same lock, so an order is either undone or sent.
@@ -156,8 +156,8 @@ def undo(actor: Actor, episode_id: str, said: WheelUndoBody) -> None:
     may_advise(actor)
     with transaction.atomic():
         episode = locked(actor, episode_id)
-        wheel = _held_with(episode, said.lease_token)
-        made = WheelOrder.objects.filter(episode=episode, nonce=said.nonce, author_key=actor.key).first()
+        wheel = _held_with(episode, payload.lease_token)
+        made = WheelOrder.objects.filter(episode=episode, nonce=payload.nonce, author_key=actor.key).first()
         if made is None:
             raise Invalid("nonce: you gave no such order.")
         if UndoneOrder.objects.filter(order=made).exists():
@@ -214,7 +214,7 @@ def read(actor: Actor, episode_id: str, acted: int, attempt: int | None = None) 
         held = wheel is not None and wheel.lease_token != ""
         waits = list(waiting(episode, acted))
         # in their order: what follows one that can still be undone waits with it
-        open_ = list(itertools.takewhile(lambda one: one.held_until is None or one.held_until <= now, waits))
+        open_ = list(itertools.takewhile(lambda row: row.held_until is None or row.held_until <= now, waits))
         held = held or len(open_) < len(waits)
         if wheel is not None:
             sent = max([wheel.sent, *(one.pk for one in open_)])
@@ -244,11 +244,11 @@ def is_held(episode_id: str) -> bool:
     return Wheel.objects.filter(episode=episode_id, lease_until__gt=timezone.now()).exclude(lease_token="").exists()
 
 
-def change_limits(actor: Actor, episode_id: str, said: LimitsBody) -> Episode:
+def change_limits(actor: Actor, episode_id: str, payload: LimitsBody) -> Episode:
     """Change limits of a live episode, with an audit entry. Its loop takes them over before its next turn."""
     may_launch(actor)
-    given: Mapping[str, int] = {name: value for name in LIMITS if (value := getattr(said, name)) is not None}
-    if not given:
+    limits: Mapping[str, int] = {name: value for name in LIMITS if (value := getattr(payload, name)) is not None}
+    if not limits:
         raise Invalid(f"Name a limit: {', '.join(LIMITS)}.")
     with transaction.atomic():
         episode = locked(actor, episode_id)
@@ -256,11 +256,11 @@ def change_limits(actor: Actor, episode_id: str, said: LimitsBody) -> Episode:
             raise EpisodeEnded
         if not visibility.sees_outcome(actor, episode):
             raise BlindReview("You judge this episode blind, so you cannot act in it.")
-        episode.limits = {**_numbers(episode.limits), **given}
-        episode.max_steps = given.get("max_steps", episode.max_steps)
+        episode.limits = {**_numbers(episode.limits), **limits}
+        episode.max_steps = limits.get("max_steps", episode.max_steps)
         episode.assisted = episode.steered = True
         episode.save(update_fields=["limits", "max_steps", "assisted", "steered"])
-        words = f"{', '.join(f'{name} {value}' for name, value in given.items())}: {said.reason}"
+        words = f"{', '.join(f'{name} {value}' for name, value in limits.items())}: {payload.reason}"
         note(episode, LIMITED, actor, words)
         record(actor, "episode.limits", episode.pk, words)
         announce(episode)

@@ -44,14 +44,14 @@ class _New:
 Result = Recorded | AppError
 
 
-def record_whole(actor: Actor, given: Sequence[WholeEpisode]) -> list[Result]:
+def record_whole(actor: Actor, batch: Sequence[WholeEpisode]) -> list[Result]:
     """Record finished episodes: 1. those with a new key in a few statements for all, 2. the others one by one.
 
     A refused episode adds nothing, and does not touch the others. The same episode again is known.
     """
     may_record(actor)
     results: dict[int, Result] = {}
-    new = _sort_out(actor, given, results)
+    new = _sort_out(actor, batch, results)
     try:
         with transaction.atomic():
             _insert(actor, list(new.values()))
@@ -62,38 +62,38 @@ def record_whole(actor: Actor, given: Sequence[WholeEpisode]) -> list[Result]:
     except (DatabaseError, ValueError):
         # one of them can have caused it, or another request has just used a key: only that one may fail
         results |= {place: _alone(actor, one.said) for place, one in new.items()}
-    left = [place for place in range(len(given)) if place not in results]
-    results |= {place: _alone(actor, given[place]) for place in left}
-    return [results[place] for place in range(len(given))]
+    left = [place for place in range(len(batch)) if place not in results]
+    results |= {place: _alone(actor, batch[place]) for place in left}
+    return [results[place] for place in range(len(batch))]
 
 
-def _sort_out(actor: Actor, given: Sequence[WholeEpisode], results: dict[int, Result]) -> dict[int, _New]:
+def _sort_out(actor: Actor, batch: Sequence[WholeEpisode], results: dict[int, Result]) -> dict[int, _New]:
     """Return the new episodes by their place. Refusals are added to `results`; known keys are in neither."""
-    keys = [one.episode.key for one in given]
-    known = set(Episode.every.filter(project=actor.project, key__in=keys).values_list("key", flat=True))
+    keys = [one.episode.key for one in batch]
+    taken = set(Episode.every.filter(project=actor.project, key__in=keys).values_list("key", flat=True))
     runs: dict[str, Run] = {}
     new: dict[int, _New] = {}
-    for place, one in enumerate(given):
+    for place, whole in enumerate(batch):
         # one that continues another is checked and linked by itself
-        if one.episode.key in known or one.episode.parent is not None:
+        if whole.episode.key in taken or whole.episode.parent is not None:
             continue
         # a key that comes twice in one request: the second goes the way of known keys, as a repeat or a conflict
-        known.add(one.episode.key)
+        taken.add(whole.episode.key)
         try:
-            new[place] = _new(actor, one, runs)
+            new[place] = _new(actor, whole, runs)
         except AppError as refusal:
             results[place] = refusal
     return new
 
 
-def _new(actor: Actor, one: WholeEpisode, runs: dict[str, Run]) -> _New:
+def _new(actor: Actor, whole: WholeEpisode, runs: dict[str, Run]) -> _New:
     """Check an episode by the rules of the three calls."""
-    plan, end = one.episode, one.finish
+    plan, end = whole.episode, whole.finish
     if plan.run and plan.run not in runs:
         runs[plan.run] = visible_or_404(Run.objects.all(), actor, plan.run)
     run = runs[plan.run] if plan.run else None
     recording.refuse_help(actor, run, plan.expert)
-    entries = entries_of_read(one.steps)
+    entries = entries_of_read(whole.steps)
     refuse_gaps(0, entries)
     now = timezone.now()
     row = recording.unsaved(
@@ -114,7 +114,7 @@ def _new(actor: Actor, one: WholeEpisode, runs: dict[str, Run]) -> _New:
         ended_at=now,
     )
     refuse_late_briefing(row.pk, LockedEpisode(actor.project.pk, row.state, 0, 0), entries)
-    return _New(row, entries, one)
+    return _New(row, entries, whole)
 
 
 def _insert(actor: Actor, new: Sequence[_New]) -> None:
@@ -124,34 +124,34 @@ def _insert(actor: Actor, new: Sequence[_New]) -> None:
     Episode.every.bulk_create([one.row for one in new])
     connection.ensure_connection()
     with connection.wrap_database_errors, Cursor(connection.connection) as cursor, cursor.copy(COPY) as copy:
-        for one in new:
-            for entry in one.entries:
-                copy.write_row((one.row.pk, entry.seq, entry.kind, entry.text, entry.cut, entry.at))
+        for fresh in new:
+            for entry in fresh.entries:
+                copy.write_row((fresh.row.pk, entry.seq, entry.kind, entry.text, entry.cut, entry.at))
     EpisodeEvent.objects.bulk_create([event for one in new for event in _history(actor, one)])
     reported = [recording.reported(one.row, one.said.finish.outcome) for one in new if one.said.finish.outcome]
     VerifierOutcome.objects.bulk_create(reported)
-    for one in new:
-        outcome = one.said.finish.outcome
+    for fresh in new:
+        outcome = fresh.said.finish.outcome
         if outcome is not None and outcome.attestation is not None:
             # after the insert, because attesting locks the stored episode
-            recording.attest(actor, one.row, outcome.attestation)
-        recording.announce(one.row, last=one.entries[-1].action if one.entries else None)
+            recording.attest(actor, fresh.row, outcome.attestation)
+        recording.announce(fresh.row, last=fresh.entries[-1].action if fresh.entries else None)
 
 
-def _history(actor: Actor, one: _New) -> list[EpisodeEvent]:
-    end = one.said.finish
-    why = f"{one.row.fault}: {one.row.fault_detail[:200]}" if end.fault else end.stop_reason
-    lines = [("started", ""), (one.row.state, why)]
-    return [EpisodeEvent(episode=one.row, verb=verb, actor=name_of(actor), reason=reason) for verb, reason in lines]
+def _history(actor: Actor, fresh: _New) -> list[EpisodeEvent]:
+    end = fresh.said.finish
+    why = f"{fresh.row.fault}: {fresh.row.fault_detail[:200]}" if end.fault else end.stop_reason
+    lines = [("started", ""), (fresh.row.state, why)]
+    return [EpisodeEvent(episode=fresh.row, verb=verb, actor=name_of(actor), reason=reason) for verb, reason in lines]
 
 
-def _alone(actor: Actor, one: WholeEpisode) -> Result:
+def _alone(actor: Actor, whole: WholeEpisode) -> Result:
     """Record one episode as a live one would be, in one transaction."""
     try:
         with transaction.atomic():
-            episode, made = recording.start_episode(actor, one.episode)
-            if one.steps:
-                append_alone(Append(actor, episode.pk, entries_of_read(one.steps)))
-            return Recorded(recording.finish(actor, episode.pk, one.finish), known=not made)
+            episode, made = recording.start_episode(actor, whole.episode)
+            if whole.steps:
+                append_alone(Append(actor, episode.pk, entries_of_read(whole.steps)))
+            return Recorded(recording.finish(actor, episode.pk, whole.finish), known=not made)
     except AppError as refusal:
         return refusal

@@ -87,9 +87,9 @@ def acts_of(steps: Sequence[Mapping[str, Any]]) -> list[Act]:
 def _act(step: Mapping[str, Any]) -> Act | None:
     kind, seq, error = step.get("kind"), int(step["seq"]), step.get("error")
     if kind == "tool_call":
-        return Act(seq, str(step.get("name")), _text(step.get("arguments") or {}), _came(step), error is not None)
+        return Act(seq, str(step.get("name")), _json_text(step.get("arguments") or {}), _came(step), error is not None)
     if kind == "action":
-        return Act(seq, "action", _text(step.get("action")), _came(step), error is not None)
+        return Act(seq, "action", _json_text(step.get("action")), _came(step), error is not None)
     if kind == "ask":
         advice = step.get("advice")
         return Act(seq, "ask", str(step.get("question")), str((advice or {}).get("text") or "no advice"))
@@ -100,10 +100,10 @@ def _came(step: Mapping[str, Any]) -> str:
     if not has_come(step):
         return "no result"
     error = step.get("error")
-    return _text(error if error is not None else step[CAME[step["kind"]]])
+    return _json_text(error if error is not None else step[CAME[step["kind"]]])
 
 
-def _text(value: Any) -> str:
+def _json_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
 
@@ -117,18 +117,18 @@ def align(left: Sequence[Act], right: Sequence[Act]) -> list[AlignedPair]:
     pairs: list[AlignedPair] = []
     i = j = 0
     # the pair behind both ends yields what follows the last match
-    for one, other in [*matches(keys[0], keys[1]), (len(left), len(right))]:
-        pairs += _by_tool(left[i:one], right[j:other])
-        if one < len(left):
-            pairs.append(_pair(left[one], right[other]))
-        i, j = one + 1, other + 1
+    for place, other in [*matches(keys[0], keys[1]), (len(left), len(right))]:
+        pairs += _by_tool(left[i:place], right[j:other])
+        if place < len(left):
+            pairs.append(_pair(left[place], right[other]))
+        i, j = place + 1, other + 1
     return pairs
 
 
-def _pair(one: Act, other: Act) -> AlignedPair:
-    if one.given != other.given:
-        return AlignedPair("arguments", one, other)
-    return AlignedPair("same" if (one.came, one.failed) == (other.came, other.failed) else "result", one, other)
+def _pair(left: Act, other: Act) -> AlignedPair:
+    if left.given != other.given:
+        return AlignedPair("arguments", left, other)
+    return AlignedPair("same" if (left.came, left.failed) == (other.came, other.failed) else "result", left, other)
 
 
 def _by_tool(left: Sequence[Act], right: Sequence[Act]) -> Iterator[AlignedPair]:
@@ -138,12 +138,12 @@ def _by_tool(left: Sequence[Act], right: Sequence[Act]) -> Iterator[AlignedPair]
         yield from (AlignedPair("right", None, other) for other in right)
         return
     i = j = 0
-    for one, other in [*matches([act.name for act in left], [act.name for act in right]), (len(left), len(right))]:
-        yield from (AlignedPair("left", act, None) for act in left[i:one])
+    for place, other in [*matches([act.name for act in left], [act.name for act in right]), (len(left), len(right))]:
+        yield from (AlignedPair("left", act, None) for act in left[i:place])
         yield from (AlignedPair("right", None, act) for act in right[j:other])
-        if one < len(left):
-            yield _pair(left[one], right[other])
-        i, j = one + 1, other + 1
+        if place < len(left):
+            yield _pair(left[place], right[other])
+        i, j = place + 1, other + 1
 
 
 def matches(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[tuple[int, int]]:
@@ -152,35 +152,35 @@ def matches(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[tuple[i
     Time grows as n log n, whatever repeats: equal ends match first, then items that are once on either side. Between
     those, short stretches match by their longest runs, and long ones item by item in their order.
     """
-    found: list[tuple[int, int]] = []
+    places: list[tuple[int, int]] = []
     stretches = [(0, len(left), 0, len(right), ANCHORED)]
     while stretches:
         i, i_end, j, j_end, rounds = stretches.pop()
         while i < i_end and j < j_end and left[i] == right[j]:
-            found.append((i, j))
+            places.append((i, j))
             i, j = i + 1, j + 1
         while i < i_end and j < j_end and left[i_end - 1] == right[j_end - 1]:
             i_end, j_end = i_end - 1, j_end - 1
-            found.append((i_end, j_end))
+            places.append((i_end, j_end))
         if i == i_end or j == j_end:
             continue
         if max(i_end - i, j_end - j) <= SHORT:
             blocks = SequenceMatcher(None, left[i:i_end], right[j:j_end], autojunk=False).get_matching_blocks()
-            found += [(i + block.a + k, j + block.b + k) for block in blocks for k in range(block.size)]
+            places += [(i + block.a + k, j + block.b + k) for block in blocks for k in range(block.size)]
             continue
         anchors = _anchors(left[i:i_end], right[j:j_end], numbered=not rounds)
         if not rounds or not anchors:
-            found += [(i + one, j + other) for one, other in anchors]
+            places += [(i + one, j + other) for one, other in anchors]
             if rounds:
                 stretches.append((i, i_end, j, j_end, 0))
             continue
         at = (i, j)
-        for one, other in anchors:
-            found.append((i + one, j + other))
-            stretches.append((at[0], i + one, at[1], j + other, rounds - 1))
-            at = (i + one + 1, j + other + 1)
+        for place, other in anchors:
+            places.append((i + place, j + other))
+            stretches.append((at[0], i + place, at[1], j + other, rounds - 1))
+            at = (i + place + 1, j + other + 1)
         stretches.append((at[0], i_end, at[1], j_end, rounds - 1))
-    return sorted(found)
+    return sorted(places)
 
 
 def _anchors(left: Sequence[Hashable], right: Sequence[Hashable], *, numbered: bool) -> list[tuple[int, int]]:
@@ -209,11 +209,11 @@ def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         ends[length : length + 1] = [other]
         last[length : length + 1] = [number]
     # each pair knows the one before it in its list
-    found, number = [], last[-1] if last else -1
+    rising, number = [], last[-1] if last else -1
     while number >= 0:
-        found.append(pairs[number])
+        rising.append(pairs[number])
         number = before[number]
-    return found[::-1]
+    return rising[::-1]
 
 
 def divergence(pairs: Sequence[AlignedPair]) -> int | None:
@@ -224,24 +224,24 @@ def divergence(pairs: Sequence[AlignedPair]) -> int | None:
 def differences(left: Sequence[Mapping[str, Any]], right: Sequence[Mapping[str, Any]]) -> list[Difference]:
     """Return rows that differ at the end, from the recorded changes of both; both began with the same rows."""
     sides = touched_rows(left), touched_rows(right)
-    found = []
+    changes = []
     for table in dict.fromkeys([*sides[0], *sides[1]]):
         rows = [side.get(table, {}) for side in sides]
         for key in dict.fromkeys([*rows[0], *rows[1]]):
-            one, other = rows[0].get(key), rows[1].get(key)
-            if cells := _cells(one, other):
-                found.append(Difference(clean(table), clean(key), _word(one), _word(other), cells))
-    return found
+            first, other = rows[0].get(key), rows[1].get(key)
+            if cells := _cells(first, other):
+                changes.append(Difference(clean(table), clean(key), _word(first), _word(other), cells))
+    return changes
 
 
 def _word(row: Touched | None) -> str:
     return "unchanged" if row is None else row.word
 
 
-def _cells(one: Touched | None, other: Touched | None) -> list[tuple[str, str, str]]:
+def _cells(first: Touched | None, other: Touched | None) -> list[tuple[str, str, str]]:
     """Return columns with different values at the end; for a row that one side did not touch, its earlier value."""
-    before = next((row.before for row in (one, other) if row is not None and row.before is not None), None)
-    left, right = (before if row is None else row.after for row in (one, other))
+    before = next((row.before for row in (first, other) if row is not None and row.before is not None), None)
+    left, right = (before if row is None else row.after for row in (first, other))
     if left is None and right is None:
         return []
     columns = dict.fromkeys([*(left or {}), *(right or {})])

@@ -39,8 +39,8 @@ class Decided:
     text: str = ""
 
     def __str__(self) -> str:
-        given = ", ".join(f"{one.name}: {one.value}" for one in self.arguments)
-        head = f"{self.word} {self.name}({given})" if self.name else self.word
+        arguments = ", ".join(f"{one.name}: {one.value}" for one in self.arguments)
+        head = f"{self.word} {self.name}({arguments})" if self.name else self.word
         return f"{head}: {self.text}" if self.text else head
 
 
@@ -55,17 +55,17 @@ class Approval:
 
 def approval_of(step: Mapping[str, Any]) -> Approval | None:
     """Return the decision on a recorded call; None if it waited for none."""
-    given = step.get("approval")
-    if not isinstance(given, Mapping):
+    approval = step.get("approval")
+    if not isinstance(approval, Mapping):
         return None
-    verdict, by = str(given.get("verdict")), str(given.get("by"))
+    verdict, by = str(approval.get("verdict")), str(approval.get("by"))
     word, symbol = VERDICTS.get(verdict, ("Decided", ""))
     decider = DECIDERS.get(by, DECIDERS["person"])
     if decider.is_silence:
         return Approval(symbol, "not run: no one approved it", [])
     who = f"{word.lower()} by {decider.words}"
     decided = {"verdict": verdict, "arguments": step.get("arguments")}
-    line = _call_line({"arguments": given.get("proposed") or {}}, decided) if verdict == "edit" else Decided("")
+    line = _call_line({"arguments": approval.get("proposed") or {}}, decided) if verdict == "edit" else Decided("")
     changed = [one for one in line.arguments if one.before is not None]
     return Approval(symbol, f"{who}, not run" if verdict == "reject" else who, changed)
 
@@ -96,9 +96,9 @@ def decided_lines(typed: Mapping[str, Any] | None, decision: Mapping[str, Any] |
     return [Decided(clean(name), text=value_in_words(one)) for name, one in fields]
 
 
-def _call_line(call: Mapping[str, Any], one: Mapping[str, Any]) -> Decided:
-    word, symbol = VERDICTS.get(str(one.get("verdict")), ("Decided", ""))
-    proposed, final = call.get("arguments") or {}, one.get("arguments") or {}
+def _call_line(call: Mapping[str, Any], decision: Mapping[str, Any]) -> Decided:
+    word, symbol = VERDICTS.get(str(decision.get("verdict")), ("Decided", ""))
+    proposed, final = call.get("arguments") or {}, decision.get("arguments") or {}
     names = [*final, *(name for name in proposed if name not in final)]
     changed = [
         ChangedValue(
@@ -108,7 +108,7 @@ def _call_line(call: Mapping[str, Any], one: Mapping[str, Any]) -> Decided:
         )
         for name in names
     ]
-    return Decided(word, symbol, clean(call.get("name", "")), changed, clean(one.get("reason") or ""))
+    return Decided(word, symbol, clean(call.get("name", "")), changed, clean(decision.get("reason") or ""))
 
 
 def _before(proposed: Mapping[str, Any], final: Mapping[str, Any], name: str) -> str | None:
@@ -126,8 +126,8 @@ def decision_in_words(typed: Mapping[str, Any] | None, decision: Mapping[str, An
 
 def on_timeout_in_words(typed: Mapping[str, Any]) -> str:
     """Return what the agent gets if no one answers."""
-    wanted = typed.get("on_timeout") or "no_advice"
-    if isinstance(wanted, Mapping):
-        value = wanted["value"]
+    fallback = typed.get("on_timeout") or "no_advice"
+    if isinstance(fallback, Mapping):
+        value = fallback["value"]
         return value_in_words(", ".join(map(str, value)) if isinstance(value, list) else value)
-    return ON_TIMEOUT[wanted]
+    return ON_TIMEOUT[fallback]

@@ -16,25 +16,25 @@ Grade = Certificate.Grade
 
 def chips(episode: Episode, now: datetime) -> list[tuple[str, str]]:
     """Return the chips of an episode: CSS class and text."""
-    found = []
+    pairs = []
     if episode.state == EpisodeState.PARKED and episode.parked_at is not None:
-        found.append(("ask", f"parked {ago(episode.parked_at, now).removesuffix(' ago')}, waits for a person"))
+        pairs.append(("ask", f"parked {ago(episode.parked_at, now).removesuffix(' ago')}, waits for a person"))
     if episode.state == EpisodeState.QUEUED and episode.parked_at is not None and not episode.is_builtin:
-        found.append(("ask", "answered, waits for its loop"))
+        pairs.append(("ask", "answered, waits for its loop"))
     if episode.steered and (wheel := Wheel.objects.filter(episode=episode).first()) and wheel.is_held(now):
-        found.append(("act", f"{clean(wheel.holder_name)} has the wheel"))
+        pairs.append(("act", f"{clean(wheel.holder_name)} has the wheel"))
     if episode.assisted:
-        found.append(("ask", "assisted, counts in no rate"))
+        pairs.append(("ask", "assisted, counts in no rate"))
     if episode.is_continued:
-        found.append(("ask", "continued from a prompt, counts in no rate"))
+        pairs.append(("ask", "continued from a prompt, counts in no rate"))
     if episode.attempt > 1:
-        found.append(("", f"resumed, attempt {episode.attempt}"))
+        pairs.append(("", f"resumed, attempt {episode.attempt}"))
     if episode.clocks == "real":
-        found.append(("", "real clocks"))
+        pairs.append(("", "real clocks"))
     certificate = episode.certificates.order_by("-pk").first()
     if certificate is not None:
-        found.append(_certified(certificate))
-    return found
+        pairs.append(_certified(certificate))
+    return pairs
 
 
 def _certified(certificate: Certificate) -> tuple[str, str]:
@@ -56,9 +56,9 @@ class Replays:
 def replays() -> Replays:
     """Return the results of the loaded packs' oracles when they were last certified."""
     of_oracles = Certificate.objects.filter(source=Certificate.Source.ORACLE)
-    found = of_oracles.order_by("scenario", "task_idx", "-pk").distinct("scenario", "task_idx")
+    certificates = of_oracles.order_by("scenario", "task_idx", "-pk").distinct("scenario", "task_idx")
     now = functools.cache(packs.scenario_digest)
     # a certificate of a version that was replaced or unloaded says nothing about the loaded one
-    newest = [one for one in found if one.scenario_digest in ("", now(one.scenario))]
+    newest = [one for one in certificates if one.scenario_digest in ("", now(one.scenario))]
     others = [one for one in newest if one.grade != Grade.EXACT]
     return Replays(len(newest), len(newest) - len(others), others[:200])

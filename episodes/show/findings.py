@@ -45,8 +45,8 @@ def _nodes(value: Any, depth: int) -> Iterator[Mapping[str, Any]]:
     if isinstance(value, Mapping):
         yield value
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    for one in inner:
-        yield from _nodes(one, depth - 1)
+    for child in inner:
+        yield from _nodes(child, depth - 1)
 
 
 def _failed(node: Mapping[str, Any]) -> str:

@@ -38,8 +38,8 @@ def laid_out(text: str, most: int) -> str:
 
 def _lines(text: str) -> Iterator[str]:
     depth, opened = 0, ""
-    for found in _TOKEN.finditer(text):
-        token = found[0]
+    for match in _TOKEN.finditer(text):
+        token = match[0]
         if opened and token != _PAIRS[opened]:
             depth += 1
             yield "\n" + "  " * depth
@@ -78,7 +78,7 @@ def is_json(text: str) -> bool:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise _Twice
-    return found
+    return fields

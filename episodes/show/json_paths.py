@@ -30,11 +30,11 @@ class BadPath(ValueError):
 def under(path: str, name: str | int) -> str:
     """Return the path of an object's field or a list's entry; "" for a name that no path can hold."""
     if isinstance(name, int):
-        found = f"{path}[{name}]"
+        full_path = f"{path}[{name}]"
     else:
-        found = f"{path}.{name}" if _NAME.fullmatch(name) else f'{path}["{name}"]'
+        full_path = f"{path}.{name}" if _NAME.fullmatch(name) else f'{path}["{name}"]'
     # matched from the new part on: what is before it was written by this function
-    return found if path and len(found) <= LONGEST and _PART.fullmatch(found, len(path)) else ""
+    return full_path if path and len(full_path) <= LONGEST and _PART.fullmatch(full_path, len(path)) else ""
 
 
 def value_at(value: Any, path: str) -> Any:

@@ -48,8 +48,8 @@ class Ending:
 
     @property
     def findings(self) -> list[tuple[str, str]]:
-        found = found_by(self.outcome.details) if self.outcome else None
-        return pieces_of(found) if found else []
+        findings = found_by(self.outcome.details) if self.outcome else None
+        return pieces_of(findings) if findings else []
 
     @property
     def failed_check(self) -> str:
@@ -100,52 +100,52 @@ class EpisodeHead:
     rerun_of: Episode | None
 
 
-def ending_of(actor: Actor, lens: Lens, one: Episode) -> Ending:
-    found = visibility.by_source(actor, one)
-    reported, withheld = found.get("reported"), Lens.OUTCOME not in lens
+def ending_of(actor: Actor, lens: Lens, episode: Episode) -> Ending:
+    by_source = visibility.by_source(actor, episode)
+    reported, withheld = by_source.get("reported"), Lens.OUTCOME not in lens
     # the environment's own word is all that there is; a loop's is beside the verifier's
-    outcome = found.get("verifier") or (reported if one.is_builtin else None)
+    outcome = by_source.get("verifier") or (reported if episode.is_builtin else None)
     unverified = outcome is None and not withheld
-    expected = one.is_builtin and not one.fault and one.state == EpisodeState.FINISHED and unverified
+    expected = episode.is_builtin and not episode.fault and episode.state == EpisodeState.FINISHED and unverified
     return Ending(outcome, None if outcome is reported else reported, withheld, expected)
 
 
-def changes_in(lens: Lens, one: Episode, outcome: VerifierOutcome | None) -> Changes:
-    unknown = 0 if outcome and one.is_builtin else windows.unknown_calls(one)
+def changes_in(lens: Lens, episode: Episode, outcome: VerifierOutcome | None) -> Changes:
+    unknown = 0 if outcome and episode.is_builtin else windows.unknown_calls(episode)
     if outcome and outcome.state_diff:
         return Changes(changed_tables(outcome.state_diff), changes_of(outcome.state_diff), 0, 0, unknown)
-    writes, everything = windows.writes(lens, one)
+    writes, everything = windows.writes(lens, episode)
     diff = gathered(writes)
     return Changes(changed_tables(diff), changes_of(diff), len(writes), everything - len(writes), unknown)
 
 
-def asked_in(lens: Lens, one: Episode) -> AskLines:
-    steps, everything = windows.asks(lens, one)
-    return AskLines([_ask_line(step, one) for step in reversed(steps)], everything)
+def asked_in(lens: Lens, episode: Episode) -> AskLines:
+    steps, everything = windows.asks(lens, episode)
+    return AskLines([_ask_line(step, episode) for step in reversed(steps)], everything)
 
 
-def head_of(one: Episode, outcome: VerifierOutcome | None, open_asks: int, no_server: bool) -> EpisodeHead:
-    now, same = timezone.now(), Episode.every.filter(project=one.project_id)
-    first = one.key.removeprefix(AGAIN) if one.is_builtin and one.key.startswith(AGAIN) else ""
-    failed = one.is_builtin and one.state == EpisodeState.FAILED
-    digest = one.scenario_digest
+def head_of(episode: Episode, outcome: VerifierOutcome | None, open_asks: int, no_server: bool) -> EpisodeHead:
+    now, same = timezone.now(), Episode.every.filter(project=episode.project_id)
+    first = episode.key.removeprefix(AGAIN) if episode.is_builtin and episode.key.startswith(AGAIN) else ""
+    failed = episode.is_builtin and episode.state == EpisodeState.FAILED
+    digest = episode.scenario_digest
     return EpisodeHead(
-        headline=headline(one, outcome, open_asks, no_server),
-        row=row_of(one, now),
-        chips=durability.chips(one, now),
-        stop_words=STOPS.get(one.stop_reason, one.stop_reason),
-        is_replaced=bool(digest) and packs.scenario_digest(one.scenario) not in ("", digest),
-        rerun=same.filter(key=one.again_key).only("pk").first() if failed else None,
+        headline=headline(episode, outcome, open_asks, no_server),
+        row=row_of(episode, now),
+        chips=durability.chips(episode, now),
+        stop_words=STOPS.get(episode.stop_reason, episode.stop_reason),
+        is_replaced=bool(digest) and packs.scenario_digest(episode.scenario) not in ("", digest),
+        rerun=same.filter(key=episode.again_key).only("pk").first() if failed else None,
         rerun_of=same.filter(pk=first).only("pk").first() if first else None,
     )
 
 
-def _ask_line(step: dict[str, Any], one: Episode) -> dict[str, Any]:
+def _ask_line(step: dict[str, Any], episode: Episode) -> dict[str, Any]:
     card = card_of(step)
     ask = card.ask
     assert ask is not None
     # an ask that was open when its episode ended never gets an answer
-    state = "cancelled" if card.waits and not one.is_live else ASK_STATES.get(card.mark.code, "open")
+    state = "cancelled" if card.waits and not episode.is_live else ASK_STATES.get(card.mark.code, "open")
     by = f"{ask.author} {ask.said}" if ask.text or ask.calls else ask.no_advice
     return {"pk": ask.ask_id, "seq": card.seq, "question": ask.question, "state": state, "by": by}
 

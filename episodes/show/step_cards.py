@@ -190,8 +190,8 @@ def card_of(step: Mapping[str, Any]) -> StepCard:
         return replace(card, verification=_verification_card(step))
     speaker = str(step.get("role") or kind)
     thought = reasoning.get("text") if isinstance(reasoning := step.get("reasoning"), Mapping) else ""
-    said, speaker = clean(step.get("content", "")), "" if speaker == "assistant" else speaker
-    return replace(card, said=said, thought=clean(thought or ""), speaker=speaker)
+    text, speaker = clean(step.get("content", "")), "" if speaker == "assistant" else speaker
+    return replace(card, said=text, thought=clean(thought or ""), speaker=speaker)
 
 
 def moment(value: object) -> datetime | None:
@@ -208,11 +208,11 @@ def moment(value: object) -> datetime | None:
 def _action_parts(step: Mapping[str, Any]) -> dict[str, Any]:
     tool = is_call(step)
     field_name = "arguments" if tool else "action"
-    given = step.get(field_name) or {}
+    fields = step.get(field_name) or {}
     lines = list(diff_lines(step.get("state_diff"), f"{ROOT}.state_diff"))
     return {
         "call": clean(step.get("name") or "") if tool else "action",
-        "arguments": [argument_of(name, value, under(f"{ROOT}.{field_name}", name)) for name, value in given.items()],
+        "arguments": [argument_of(name, value, under(f"{ROOT}.{field_name}", name)) for name, value in fields.items()],
         "result": result_of(step),
         # one line more is shown, rather than a control that hides a single line
         "diff": lines[:DIFF_LINES] if len(lines) > DIFF_LINES + 1 else lines,
@@ -330,8 +330,8 @@ def _ask_card(step: Mapping[str, Any]) -> AskCard:
 
 def _file_links(files: Sequence[Mapping[str, Any]] | None) -> list[FileLink]:
     # IDs become links, so only what can be one stays
-    found = [one for one in files or [] if _ID.fullmatch(str(one.get("id", "")))]
-    return [FileLink(str(one["id"]), clean(one.get("name", "")), int(one.get("size") or 0)) for one in found]
+    linkable = [one for one in files or [] if _ID.fullmatch(str(one.get("id", "")))]
+    return [FileLink(str(one["id"]), clean(one.get("name", "")), int(one.get("size") or 0)) for one in linkable]
 
 
 def _briefing_card(step: Mapping[str, Any]) -> BriefingCard:
@@ -363,8 +363,8 @@ def _how(advice: Mapping[str, Any], by_script: bool) -> str:
 
 
 def call_in_words(call: Mapping[str, Any]) -> str:
-    given = call.get("arguments") or {}
-    return clean(f"{call.get('name', '')}({json.dumps(given, ensure_ascii=False, default=str)[1:-1]})")
+    arguments = call.get("arguments") or {}
+    return clean(f"{call.get('name', '')}({json.dumps(arguments, ensure_ascii=False, default=str)[1:-1]})")
 
 
 def _verification_card(step: Mapping[str, Any]) -> VerificationCard:

@@ -95,13 +95,13 @@ def at_step(steps: Iterable[Mapping[str, Any]], seq: int) -> list[TouchedTable]:
     value before it."""
     steps, hidden = list(steps), dict[str, int]()
     so_far = touched_rows(step for step in steps if step["seq"] <= seq)
-    found = []
+    tables = []
     for name, rows in touched_rows(steps, hidden).items():
         then = [_then(row, so_far.get(name, {}).get(key)) for key, row in rows.items()]
         there = [row for row in then if row is not None]
         if there:
-            found.append(_table(name, there, hidden[name]))
-    return found
+            tables.append(_table(name, there, hidden[name]))
+    return tables
 
 
 def with_start(
@@ -165,26 +165,26 @@ def _changes(kinds: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]
 
 def _fold(table: dict[str, Touched], kind: str, row: Mapping[str, Any], seq: int) -> None:
     key = row_key(row)
-    known = table.get(key)
+    change = table.get(key)
     before, after = _sides(kind, row)
-    if known is None:
-        known = table[key] = Touched(key, before, after)
+    if change is None:
+        change = table[key] = Touched(key, before, after)
     elif kind == "changed":
         # an earlier step's value is closer to the start, so it stays
         for column, value in (before or {}).items():
-            if known.before is not None:
-                known.before.setdefault(column, value)
+            if change.before is not None:
+                change.before.setdefault(column, value)
         # in place: one step can change one row a hundred thousand times
-        known.after = known.after or {}
-        known.after.update(after or {})
+        change.after = change.after or {}
+        change.after.update(after or {})
     else:
-        if kind == "removed" and known.before is not None:
+        if kind == "removed" and change.before is not None:
             # what earlier steps reported wins; the removed row fills in the rest
             for column, value in (before or {}).items():
-                known.before.setdefault(column, value)
-        known.after = after
-    if known.steps[-1:] != [seq]:
-        known.steps.append(seq)
+                change.before.setdefault(column, value)
+        change.after = after
+    if change.steps[-1:] != [seq]:
+        change.steps.append(seq)
 
 
 def _sides(kind: str, row: Mapping[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:

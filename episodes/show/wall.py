@@ -134,14 +134,14 @@ def live(actor: Actor, only: list[str] | None = None) -> Wall:
     """Return the live episodes, or only those of them with the keys in `only`."""
     now, everything = timezone.now(), scoped(Episode.objects.live(), actor.project)
     chosen = everything if only is None else everything.filter(pk__in=only[:LIVE_MAX])
-    found = list(chosen.select_related("run").defer(*NOT_LISTED).order_by("created_at")[:LIVE_MAX])
-    lasts = last_steps(found)
-    rows = [row_of(episode, now, last=lasts.get(episode.pk)) for episode in found]
+    episodes = list(chosen.select_related("run").defer(*NOT_LISTED).order_by("created_at")[:LIVE_MAX])
+    lasts = last_steps(episodes)
+    rows = [row_of(episode, now, last=lasts.get(episode.pk)) for episode in episodes]
     order = list(GROUPS)
     rows.sort(key=lambda row: (order.index(row.need), row.episode.created_at, row.episode.pk))
     # a second query only if the limit cut the list
-    total = everything.count() if len(found) == LIVE_MAX else len(found)
-    return Wall(rows, total, _runs({episode.run_id for episode in found if episode.run_id}))
+    total = everything.count() if len(episodes) == LIVE_MAX else len(episodes)
+    return Wall(rows, total, _runs({episode.run_id for episode in episodes if episode.run_id}))
 
 
 def _runs(ids: set[str]) -> list[Run]:
@@ -175,8 +175,8 @@ def recent_outcomes(actor: Actor, count: int = 8) -> list[VerifierOutcome]:
 
 def rows_with_outcomes(actor: Actor, episodes: Iterable[Episode]) -> list[EpisodeRow]:
     now, rows = timezone.now(), list(episodes)
-    found = visibility.of_episodes(actor, [episode.pk for episode in rows]).found_here()
-    by_episode = {one.episode_id: one for one in found.defer(*HEAVY)}
+    outcomes = visibility.of_episodes(actor, [episode.pk for episode in rows]).found_here()
+    by_episode = {one.episode_id: one for one in outcomes.defer(*HEAVY)}
     return [row_of(episode, now, by_episode.get(episode.pk)) for episode in rows]
 
 
@@ -212,8 +212,8 @@ def total_of(actor: Actor) -> int:
 
 def complete_up_to(actor: Actor, most: int) -> int:
     """Return the number of episodes that their verifier found complete, counted up to `most`."""
-    found = visibility.verdicts_of(actor).filter(source=VerifierOutcome.Source.VERIFIER, reward_type="complete")
-    return up_to(found, most)
+    complete = visibility.verdicts_of(actor).filter(source=VerifierOutcome.Source.VERIFIER, reward_type="complete")
+    return up_to(complete, most)
 
 
 def tallies(actor: Actor) -> Tallies:
@@ -222,10 +222,10 @@ def tallies(actor: Actor) -> Tallies:
     is_newest = up_to(verdicts, VERIFIED_MAX + 1) > VERIFIED_MAX
     # all of them in any order, because an index has their newest ones of all projects
     counted = verdicts.order_by("-at", "-pk")[:VERIFIED_MAX] if is_newest else verdicts
-    found = counted.aggregate(verified=Count("pk"), complete=Count("pk", filter=Q(reward_type="complete")))
+    counts = counted.aggregate(verified=Count("pk"), complete=Count("pk", filter=Q(reward_type="complete")))
     # separate from the total, because each count has its own index
     live = scoped(Episode.objects.all(), actor.project).live().count()
-    return Tallies(total_of(actor), live, **found, is_newest=is_newest)
+    return Tallies(total_of(actor), live, **counts, is_newest=is_newest)
 
 
 def tools_of(episode: Episode) -> list[dict[str, Any]]:
@@ -238,12 +238,12 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     text, schema = clean(tool.get("description") or ""), tool.get("input_schema")
     schema = schema if isinstance(schema, Mapping) else {}
     required = {name for name in _list(schema.get("required")) if isinstance(name, str)}
-    given = schema.get("properties")
-    properties = given if isinstance(given, Mapping) else {}
+    declared = schema.get("properties")
+    properties = declared if isinstance(declared, Mapping) else {}
     arguments = [
-        {"name": clean(name), "type": _type(one), "required": name in required, "text": _about(one)}
+        {"name": clean(name), "type": _type(spec), "required": name in required, "text": _about(spec)}
         # a schema comes from the loop and can have any number of properties
-        for name, one in itertools.islice(properties.items(), ARGUMENTS)
+        for name, spec in itertools.islice(properties.items(), ARGUMENTS)
     ]
     line, _, rest = text.strip().partition("\n")
     name, more = clean(tool.get("name", "")), len(properties) - len(arguments)

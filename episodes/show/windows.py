@@ -80,8 +80,8 @@ def last_of(lens: Lens, episode: Episode | str) -> int:
     """Return the last number seen through a lens, the verifier's step included, which the episode's own count leaves
     out.
     """
-    found = steps_through(lens, episode).aggregate(last=Max("seq"))["last"]
-    return int(found or 0)
+    last = steps_through(lens, episode).aggregate(last=Max("seq"))["last"]
+    return int(last or 0)
 
 
 def after(
@@ -150,8 +150,8 @@ def _places(codes: str, letters: str) -> list[int]:
 def shown(lens: Lens, rows: QuerySet[Step], limit: int = MOST) -> list[ShownStep]:
     """Return stored steps in order, as pages show them."""
     texts = rows.order_by("seq").annotate(text=Coalesce("cut", "body"))
-    found = texts.values_list("episode_id", "seq", "kind", "text", "at")[:limit]
-    return [ShownStep(pk, seq, kind, through(lens, text), at, lens) for pk, seq, kind, text, at in found]
+    stored = texts.values_list("episode_id", "seq", "kind", "text", "at")[:limit]
+    return [ShownStep(pk, seq, kind, through(lens, text), at, lens) for pk, seq, kind, text, at in stored]
 
 
 def _above(lens: Lens, episode: Episode, since: int, limit: int) -> list[ShownStep]:
@@ -165,9 +165,9 @@ def at(lens: Lens, episode: Episode, seqs: list[int]) -> list[ShownStep]:
 
 def letters(lens: Lens, episode: Episode, last: int) -> str:
     """Return one letter per step up to `last`; the verifier's steps stand after those that the strip knows."""
-    known = episode.strip[:last]
-    beyond = _above(lens, episode, len(known), VERIFIER) if last > len(known) else []
-    return known + "".join(code_of(row.wire()) for row in beyond)
+    codes = episode.strip[:last]
+    beyond = _above(lens, episode, len(codes), VERIFIER) if last > len(codes) else []
+    return codes + "".join(code_of(row.wire()) for row in beyond)
 
 
 def ticks(codes: str, at: int, names: dict[int, str]) -> list[Tick]:

@@ -109,15 +109,15 @@ def _line(episode_id: str, entry: StepEntry) -> str:
 
 
 def _outcome(trajectory: Trajectory) -> dict[str, Any] | None:
-    said: Outcome | None = trajectory.outcome or trajectory.reported
-    if said is None:
+    outcome: Outcome | None = trajectory.outcome or trajectory.reported
+    if outcome is None:
         return None
     # what the file claims stays readable in the details; the row itself counts as reported
-    claimed = {} if said.source == "reported" else {"claimed_source": said.source}
+    claimed = {} if outcome.source == "reported" else {"claimed_source": outcome.source}
     return {
         # as a column of text can hold it
-        "reward_type": said.reward_type.replace("\x00", "?").encode("utf-8", "replace").decode(),
-        "reward": said.reward,
-        "details": {**said.details, **claimed},
-        "state_diff": said.state_diff,
+        "reward_type": outcome.reward_type.replace("\x00", "?").encode("utf-8", "replace").decode(),
+        "reward": outcome.reward,
+        "details": {**outcome.details, **claimed},
+        "state_diff": outcome.state_diff,
     }

@@ -60,10 +60,10 @@ def _verifier(episode: Episode, mode: str) -> str | None:
     if pack is None or episode.task_idx is None or mode not in ("code", "sql"):
         return None
     try:
-        found = pack.verifier(episode.scenario, episode.task_idx, "code" if mode == "code" else "sql")
+        verifier = pack.verifier(episode.scenario, episode.task_idx, "code" if mode == "code" else "sql")
     except PackError:
         return None
-    return sha256_of(found.code) if found is not None else None
+    return sha256_of(verifier.code) if verifier is not None else None
 
 
 def _trails(episode: Episode) -> set[str]:

@@ -50,13 +50,13 @@ def entry_of(body: Mapping[str, Any], now: datetime) -> StepEntry:
 
 
 def _entry(body: Mapping[str, Any], text: str, now: datetime, stamp: str) -> StepEntry:
-    said = body.get("at")
+    sent_at = body.get("at")
     return StepEntry(
         body["seq"],
         body["kind"],
         text,
-        datetime.fromisoformat(said.replace("Z", "+00:00")) if said else now,
-        said or stamp,
+        datetime.fromisoformat(sent_at.replace("Z", "+00:00")) if sent_at else now,
+        sent_at or stamp,
         code_of(body),
         str(body.get("name") or body["kind"]),
         cut_of(body, len(text)) if len(text) > CUT_ABOVE_BYTES else None,
@@ -96,9 +96,9 @@ def _without_point(body: Mapping[str, Any], step: StepCommon) -> Mapping[str, An
     return {**body, "seq": step.seq, **({"turn": step.turn} if "turn" in body else {})}
 
 
-def body_of(said: Mapping[str, Any], at: datetime | None) -> Mapping[str, Any]:
+def body_of(step: Mapping[str, Any], at: datetime | None) -> Mapping[str, Any]:
     """Return what is stored of a step: what was said, its time in one form."""
-    return {**said, "at": events.stamp(aware(at))} if at is not None else said
+    return {**step, "at": events.stamp(aware(at))} if at is not None else step
 
 
 def aware(moment: datetime) -> datetime:
@@ -162,8 +162,8 @@ def read(text: str) -> dict[str, Any]:
     raw = text.encode("utf-8", "surrogatepass")
     if _LONG_NUMBER not in raw.translate(_DIGITS):
         with suppress(orjson.JSONDecodeError):
-            found: dict[str, Any] = orjson.loads(raw)
-            return found
+            parsed: dict[str, Any] = orjson.loads(raw)
+            return parsed
     body: dict[str, Any] = json.loads(text)
     return body
 
@@ -173,8 +173,8 @@ def read_all(texts: Sequence[str]) -> list[dict[str, Any]]:
     raw = f"[{','.join(texts)}]".encode("utf-8", "surrogatepass")
     if _LONG_NUMBER not in raw.translate(_DIGITS):
         with suppress(orjson.JSONDecodeError):
-            found: list[dict[str, Any]] = orjson.loads(raw)
-            return found
+            parsed: list[dict[str, Any]] = orjson.loads(raw)
+            return parsed
     return [read(text) for text in texts]
 
 

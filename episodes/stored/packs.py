@@ -23,8 +23,8 @@ def pack_folders() -> list[Path]:
 
     The environment server has the same order: of two packs with a scenario, the first has it.
     """
-    found = [folder for root in (settings.PACKS_DIR, loaded_folder()) for folder in sorted(root.glob("*/"))]
-    return [folder for folder in found if (folder / "gen_tasks.jsonl").exists()]
+    folders = [folder for root in (settings.PACKS_DIR, loaded_folder()) for folder in sorted(root.glob("*/"))]
+    return [folder for folder in folders if (folder / "gen_tasks.jsonl").exists()]
 
 
 def loaded_folder() -> Path:
@@ -107,8 +107,8 @@ def verifier_text(scenario: str, task_idx: int | None, version: str = "") -> str
     `version` is that of an episode's scenario.
     """
     pack = find_version(scenario, version) if scenario and task_idx is not None else None
-    found = pack.verifier(scenario, task_idx, "code") if pack is not None and task_idx is not None else None
-    return found.code if found is not None else ""
+    verifier = pack.verifier(scenario, task_idx, "code") if pack is not None and task_idx is not None else None
+    return verifier.code if verifier is not None else ""
 
 
 def has_task(scenario: str, task_idx: int | None) -> bool:

@@ -64,11 +64,11 @@ def passes_of(project: Project, scenario: str, task_idx: int) -> QuerySet[Rejudg
 
 def counts_of(passes: Collection[Rejudging]) -> dict[str, dict[str, int]]:
     """Return the number of episodes of each pass by result, all results named."""
-    found = {one.pk: dict.fromkeys(RejudgedEpisode.Result.values, 0) for one in passes}
-    rows = RejudgedEpisode.objects.filter(rejudging__in=found).values_list("rejudging_id", "result")
-    for one, result, number in rows.annotate(number=Count("pk")):
-        found[one][result] = number
-    return found
+    counts = {one.pk: dict.fromkeys(RejudgedEpisode.Result.values, 0) for one in passes}
+    rows = RejudgedEpisode.objects.filter(rejudging__in=counts).values_list("rejudging_id", "result")
+    for pk, result, number in rows.annotate(number=Count("pk")):
+        counts[pk][result] = number
+    return counts
 
 
 def errata() -> QuerySet[Erratum]:

@@ -51,10 +51,10 @@ def sizes_of(runs: Collection[str]) -> dict[str, RunSize]:
 
 def states_of(runs: Collection[str]) -> dict[str, dict[str, int]]:
     """Return the number of episodes by state, of the newest `COUNTED` of each run, in one statement."""
-    found: dict[str, dict[str, int]] = {pk: {} for pk in runs}
+    counts: dict[str, dict[str, int]] = {pk: {} for pk in runs}
     for pk, state, number in _of_each(STATES, runs):
-        found[pk][state] = number
-    return found
+        counts[pk][state] = number
+    return counts
 
 
 def _of_each(select: str, runs: Collection[str]) -> list[Any]:

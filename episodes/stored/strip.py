@@ -166,8 +166,8 @@ def shown(codes: str, room: int) -> tuple[list[StepMark], int]:
     Thoughts are left out unless an episode has nothing else: the strip shows actions.
 
     """
-    said = sum(codes.count(code) for code in _SHOWN)
-    kept = codes if not said else "".join(code for code in codes if code in _SHOWN)
+    actions = sum(codes.count(code) for code in _SHOWN)
+    kept = codes if not actions else "".join(code for code in codes if code in _SHOWN)
     return marks_of(kept[max(0, len(kept) - room) :]), max(0, len(kept) - room)
 
 
@@ -176,8 +176,8 @@ def in_words(codes: str) -> str:
     if not codes:
         return "no steps yet"
     counts = Counter(codes)
-    known = {code: MARKS.get(code, MARKS["t"]) for code in counts}
-    parts = [f"{n:,} {known[code].word if n == 1 else known[code].plural}" for code, n in counts.items()]
+    marks = {code: MARKS.get(code, MARKS["t"]) for code in counts}
+    parts = [f"{n:,} {marks[code].word if n == 1 else marks[code].plural}" for code, n in counts.items()]
     return f"{len(codes):,} {'step' if len(codes) == 1 else 'steps'}: {', '.join(parts)}"
 
 

@@ -31,12 +31,12 @@ def cut_of(body: Mapping[str, Any], size: int) -> str | None:
         mark: dict[str, Any] = {"size": size, "fields": sorted(fields)}
         if counts := _counts(body, most):
             mark["counts"] = counts
-        text = _text({**short, "cut": mark})
+        text = _json_text({**short, "cut": mark})
         if len(text) <= CUT_ABOVE_BYTES:
             return text
     # thousands of fields do not fit even when each is short: only what identifies the step is left
     bare = {name: value for name, value in body.items() if name in KEPT}
-    return _text({**bare, "cut": {"size": size, "fields": sorted(set(body) - KEPT)}})
+    return _json_text({**bare, "cut": {"size": size, "fields": sorted(set(body) - KEPT)}})
 
 
 def cut_text(text: str) -> str:
@@ -44,7 +44,7 @@ def cut_text(text: str) -> str:
     return cut_of(json.loads(text), len(text)) or text if len(text) > CUT_ABOVE_BYTES else text
 
 
-def _text(body: Mapping[str, Any]) -> str:
+def _json_text(body: Mapping[str, Any]) -> str:
     return json.dumps(body, sort_keys=True, separators=(",", ":"))
 
 
@@ -60,15 +60,15 @@ def _field(name: str, value: Any, longest: int, most: int, fields: list[str]) ->
 def _counts(body: Mapping[str, Any], most: int) -> dict[str, int]:
     """Return the entries of the results that have more than `most`, by name: `result`, or `result.orders` of a list in
     it."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name in COUNTED:
         value = body.get(name)
         inside = list(value.items())[:most] if isinstance(value, dict) else []
         lists = [(f"{name}.{key}", one) for key, one in inside if isinstance(one, list) and len(key) <= LONGEST_NAME]
-        for place, one in [(name, value), *lists]:
-            if isinstance(one, list | dict) and len(one) > most:
-                found[place] = len(one)
-    return dict(list(found.items())[:MOST_COUNTS])
+        for place, entries in [(name, value), *lists]:
+            if isinstance(entries, list | dict) and len(entries) > most:
+                counts[place] = len(entries)
+    return dict(list(counts.items())[:MOST_COUNTS])
 
 
 def _short_diff(value: Any, longest: int, most: int) -> Any:
@@ -81,9 +81,9 @@ def _short_diff(value: Any, longest: int, most: int) -> Any:
             continue
         rows = (kinds.get(kind) for kind in ("added", "changed", "removed"))
         if left := sum(max(0, len(one) - most) for one in rows if isinstance(one, list)):
-            known = kinds.get("more")
+            omitted = kinds.get("more")
             # not isinstance: a bool is an int in Python
-            mine["more"] = left + (known if type(known) is int and known > 0 else 0)
+            mine["more"] = left + (omitted if type(omitted) is int and omitted > 0 else 0)
     return short
 
 

@@ -162,16 +162,16 @@ def arm(expert: str | None, name: str = "", briefing: str = "") -> SafeString:
         )
     if not name:
         return format_html('<span class="arm {}"><b aria-hidden="true">{}</b>{}</span>', css, letter, word)
-    said = '<span class="arm {}" title="{}"><b aria-hidden="true">{}</b>{}<span class="vh">, {}</span></span>'
-    return format_html(said, css, word, letter, clean(name), word)
+    markup = '<span class="arm {}" title="{}"><b aria-hidden="true">{}</b>{}<span class="vh">, {}</span></span>'
+    return format_html(markup, css, word, letter, clean(name), word)
 
 
 @register.filter
 def facts(episode: Episode) -> str:
     """Return the length, policy, seed and run of an episode in one line."""
-    said = [count(line.actions_in(episode.strip), "action"), clean(episode.policy_name)]
-    said += ["" if episode.seed is None else f"seed {episode.seed}", clean(episode.run.name) if episode.run else ""]
-    return ", ".join(filter(None, said))
+    parts = [count(line.actions_in(episode.strip), "action"), clean(episode.policy_name)]
+    parts += ["" if episode.seed is None else f"seed {episode.seed}", clean(episode.run.name) if episode.run else ""]
+    return ", ".join(filter(None, parts))
 
 
 @register.simple_tag

@@ -42,10 +42,10 @@ def visible_episode(actor: Actor, episode_id: str) -> Episode:
 def steps_of(episode: Episode, since: int = 0, limit: int | None = None, *, lens: Lens = EVERYTHING) -> list[Any]:
     """Return wire steps with seq above `since`, in order."""
     rows = _rows(lens, episode, since)
-    found = list(rows[:limit] if limit else rows)
-    for row in found:
+    steps = list(rows[:limit] if limit else rows)
+    for row in steps:
         row.body = through(lens, row.body)
-    return [row.wire() for row in found]
+    return [row.wire() for row in steps]
 
 
 def page_text(lens: Lens, episode: Episode, since: int = 0, limit: int = PAGE) -> str:
@@ -54,17 +54,17 @@ def page_text(lens: Lens, episode: Episode, since: int = 0, limit: int = PAGE) -
     Rows are text already, and reading and writing them again is most of what a page would cost."""
     rows = _rows(lens, episode, since)
     count, more = _fitting(rows, "body", min(limit, MAX_PAGE), PAGE_BYTES)
-    found = rows.values_list("body", "at")[:count]
-    steps = ",".join(with_time(through(lens, body), at) for body, at in found)
+    bodies = rows.values_list("body", "at")[:count]
+    steps = ",".join(with_time(through(lens, body), at) for body, at in bodies)
     return f'{{"steps": [{steps}], "more": {"true" if more else "false"}}}'
 
 
 def step_text(lens: Lens, episode: Episode, seq: int) -> str:
     """Return one whole step as JSON text."""
-    found = _rows(lens, episode, seq - 1).filter(seq=seq).values_list("body", "at").first()
-    if found is None:
+    row = _rows(lens, episode, seq - 1).filter(seq=seq).values_list("body", "at").first()
+    if row is None:
         raise NotFound
-    return with_time(through(lens, found[0]), found[1])
+    return with_time(through(lens, row[0]), row[1])
 
 
 def as_sent(entry: StepEntry) -> str:
@@ -76,8 +76,8 @@ def sent_after(lens: Lens, episode_id: str, since: int, limit: int) -> tuple[lis
     """Return number and text of the stored steps as the stream carries them through a lens, and whether more follow."""
     rows = _rows(lens, episode_id, since).annotate(sent=Coalesce("cut", "body"))
     count, more = _fitting(rows, "sent", limit, SENT_BYTES)
-    found = rows.values_list("seq", "sent", "at")[:count]
-    return [(seq, with_time(through(lens & STREAM, cut_text(text)), at)) for seq, text, at in found], more
+    sent_rows = rows.values_list("seq", "sent", "at")[:count]
+    return [(seq, with_time(through(lens & STREAM, cut_text(text)), at)) for seq, text, at in sent_rows], more
 
 
 def _rows(lens: Lens, episode: Episode | str, since: int) -> QuerySet[Step]:

@@ -38,8 +38,8 @@ class AnswerLink:
     @property
     def said(self) -> Advice | None:
         """The answer that this link gave, withdrawn or not."""
-        given = Advice.objects.filter(ask=self.ask, author_key=self.actor.key, nonce=self.nonce)
-        return given.order_by("late").first()
+        answers = Advice.objects.filter(ask=self.ask, author_key=self.actor.key, nonce=self.nonce)
+        return answers.order_by("late").first()
 
     def gave(self, advice: Advice | None) -> bool:
         return advice is not None and (advice.author_key, advice.nonce) == (self.actor.key, self.nonce)
@@ -50,8 +50,8 @@ def answer_path(ask: Ask, person_key: str) -> str:
     kind, _, user = person_key.partition(":")
     if kind != "user":
         return ""
-    found = Membership.objects.current(timezone.now()).filter(project=ask.project_id, user_id=user).first()
-    return f"/answer/{_signer(found).sign(f'{ask.pk}.{found.pk}')}" if found is not None else ""
+    member = Membership.objects.current(timezone.now()).filter(project=ask.project_id, user_id=user).first()
+    return f"/answer/{_signer(member).sign(f'{ask.pk}.{member.pk}')}" if member is not None else ""
 
 
 def link_of(token: str, now: datetime) -> AnswerLink | None:
@@ -60,17 +60,17 @@ def link_of(token: str, now: datetime) -> AnswerLink | None:
     if number_in(member) is None:
         return None
     rows = Membership.objects.current(now).select_related("project", "user")
-    found = rows.filter(pk=member).first()
-    if found is None:
+    membership = rows.filter(pk=member).first()
+    if membership is None:
         return None
     try:
-        _signer(found).unsign(token)
+        _signer(membership).unsign(token)
     except BadSignature:
         return None
-    actor = person(found)
+    actor = person(membership)
     asks = Ask.objects.select_related("project", "episode", "episode__run", "assignment", "accepted")
-    ask = asks.filter(project=found.project, pk=ask_id, deadline_at__gt=now).first()
-    if ask is None or not desk_of(found.project).answer_links or not holds(actor, may_advise):
+    ask = asks.filter(project=membership.project, pk=ask_id, deadline_at__gt=now).first()
+    if ask is None or not desk_of(membership.project).answer_links or not holds(actor, may_advise):
         return None
     return AnswerLink(token, ask, actor)
 

@@ -166,21 +166,21 @@ def budget_of(ask: Ask) -> float:
 def board_of(actor: Actor, now: datetime, wish: QueueQuery) -> Board:
     """1. every open ask, 2. those that match, in the order that is wished, 3. one row for each group,
     4. the rows of one page."""
-    found = eligibility.spots(actor, now, turns=wish.sort == "turn")
-    some = matching(actor, found, wish, now)
-    families = groups(some, found, alone=bool(wish.group))
+    spots = eligibility.spots(actor, now, turns=wish.sort == "turn")
+    some = matching(actor, spots, wish, now)
+    families = groups(some, spots, alone=bool(wish.group))
     page = families[(wish.page - 1) * ROWS : wish.page * ROWS]
     # rounded up
     pages = max(1, -(-len(families) // ROWS))
     return Board(
-        found, len(some), _rows(actor, page, now), pages, eligibility.next_of(found, some, actor.key) is not None
+        spots, len(some), _rows(actor, page, now), pages, eligibility.next_of(spots, some, actor.key) is not None
     )
 
 
 def front_rows(actor: Actor, now: datetime, room: int) -> tuple[list[Spot], list[AskRow]]:
     """Return the open asks for people, and rows of the first of them."""
-    found = [one for one in eligibility.spots(actor, now) if one.for_people]
-    return found, _rows(actor, groups(sorted_by(found, QueueQuery.sort), found)[:room], now)
+    spots = [one for one in eligibility.spots(actor, now) if one.for_people]
+    return spots, _rows(actor, groups(sorted_by(spots, QueueQuery.sort), spots)[:room], now)
 
 
 def next_for(actor: Actor, now: datetime, after: str = "", wish: QueueQuery | None = None) -> Ask | None:
@@ -189,9 +189,9 @@ def next_for(actor: Actor, now: datetime, after: str = "", wish: QueueQuery | No
     In the order and with the filters of `wish`, else in turn. `after` is the ask that they are about to answer.
     """
     turns = wish is None or wish.sort == "turn"
-    found = [one for one in eligibility.spots(actor, now, turns=turns) if one.pk != after]
-    listed = matching(actor, found, wish, now) if wish is not None else found
-    spot = eligibility.next_of(found, listed, actor.key)
+    spots = [one for one in eligibility.spots(actor, now, turns=turns) if one.pk != after]
+    listed = matching(actor, spots, wish, now) if wish is not None else spots
+    spot = eligibility.next_of(spots, listed, actor.key)
     return Ask.objects.filter(pk=spot.pk).first() if spot is not None else None
 
 
@@ -238,8 +238,8 @@ def reached(ask: Ask, held: bool = False) -> str:
     if ask.handed_to:
         why = "" if ask.tier_reason == "handed" else clean(ask.tier_reason).rstrip(" .")
         return f"For {clean(ask.handed_to_name)}{f': {why}' if why else ''}."
-    known = REASONS.get(ask.tier_reason)
-    why = known.format(chance=percent(ask.chance)) if known is not None else clean(ask.tier_reason)
+    template = REASONS.get(ask.tier_reason)
+    why = template.format(chance=percent(ask.chance)) if template is not None else clean(ask.tier_reason)
     if ask.tier == Tier.PEOPLE and ask.tier_reason == "policy":
         return ""
     if ask.tier == Tier.PEOPLE and ask.tier_reason in ESCALATED:
@@ -256,12 +256,12 @@ def percent(share: float) -> str:
     return "under 1%" if 0 < share < 0.01 else f"{share * 100:.0f}%"
 
 
-def headline(found: list[Spot], now: datetime) -> tuple[str, datetime | None]:
+def headline(spots: list[Spot], now: datetime) -> tuple[str, datetime | None]:
     """Return the queue's headline without its time, and the deadline that the page counts down to behind it:
     "3 asks are open, 1 claimed. The next is due in".
     """
-    people = [one for one in found if one.for_people]
-    models = len(found) - len(people)
+    people = [one for one in spots if one.for_people]
+    models = len(spots) - len(people)
     if not people:
         return (f"No open asks for people; models have {models}." if models else "No open asks."), None
     claimed = sum(one.held(now) for one in people)
@@ -274,39 +274,39 @@ def headline(found: list[Spot], now: datetime) -> tuple[str, datetime | None]:
     return f"{len(people):,} asks are open{part}{more}. The next is due in", first
 
 
-def barred(found: Spot | None) -> str:
+def barred(spot: Spot | None) -> str:
     """Return why this person cannot claim an unclaimed ask, if they can answer asks at all."""
-    if found is None:
+    if spot is None:
         return ""
-    if found.place == SKILL:
-        return f"Requires: {', '.join(clean(skill) for skill in found.lacks)}."
+    if spot.place == SKILL:
+        return f"Requires: {', '.join(clean(skill) for skill in spot.lacks)}."
     return {SENIOR: "Only the senior expert can claim it.", PASSED: "You declined. Others can still answer."}.get(
-        found.place, ""
+        spot.place, ""
     )
 
 
-def reasons(found: list[Spot], now: datetime, capacity: int) -> list[Reason]:
+def reasons(spots: list[Spot], now: datetime, capacity: int) -> list[Reason]:
     """Return why this person cannot claim some of these asks, one reason for each cause."""
     by: dict[str, list[Spot]] = {}
-    for one in found:
-        by.setdefault(one.place, []).append(one)
+    for spot in spots:
+        by.setdefault(spot.place, []).append(spot)
     count = {place: len(some) for place, some in by.items()}
     working = sum(one.held(now) for one in by.get(MODEL, []))
     lacking = Counter(" and ".join(clean(skill) for skill in one.lacks) for one in by.get(SKILL, []))
     mine = count.get(MINE, 0)
     return [
-        *_said(mine, "you have {n} claimed" + (" (the maximum)" if mine >= capacity else "")),
+        *_count_reason(mine, "you have {n} claimed" + (" (the maximum)" if mine >= capacity else "")),
         *([Reason(_counted(len(held), "{n} claimed"), _holders(held))] if (held := by.get(HELD)) else []),
-        *_said(count.get(LOOKS, 0), "your role can view asks but not answer"),
+        *_count_reason(count.get(LOOKS, 0), "your role can view asks but not answer"),
         *(Reason(f"{n:,} require{'s' if n == 1 else ''} {skills}") for skills, n in sorted(lacking.items())),
-        *_said(count.get(SENIOR, 0), "{n} {is} for the senior expert"),
-        *_said(count.get(PASSED, 0), "you declined {n}"),
-        *_said(working, "{n} being answered by a model"),
-        *_said(count.get(MODEL, 0) - working, "{n} waiting for a model"),
+        *_count_reason(count.get(SENIOR, 0), "{n} {is} for the senior expert"),
+        *_count_reason(count.get(PASSED, 0), "you declined {n}"),
+        *_count_reason(working, "{n} being answered by a model"),
+        *_count_reason(count.get(MODEL, 0) - working, "{n} waiting for a model"),
     ]
 
 
-def _said(count: int, words: str) -> list[Reason]:
+def _count_reason(count: int, words: str) -> list[Reason]:
     return [Reason(_counted(count, words))] if count else []
 
 
@@ -351,8 +351,8 @@ def _by(ask: Ask) -> str:
 
 def outcome_of(actor: Actor, ask: Ask) -> str:
     """Return the verifier's outcome; empty before it ran, and while it is withheld from this person."""
-    found = visibility.of_episode(actor, ask.episode_id)
-    return found.reward_type if found is not None else ""
+    outcome = visibility.of_episode(actor, ask.episode_id)
+    return outcome.reward_type if outcome is not None else ""
 
 
 def _late(ask: Ask) -> QuerySet[Annotation]:

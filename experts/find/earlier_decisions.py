@@ -39,13 +39,13 @@ def earlier_decisions(actor: Actor, ask: Ask, now: datetime) -> tuple[list[Earli
     if ask.privilege == Privilege.BLIND:
         asks = asks.filter(privilege=Privilege.BLIND)
     rows = scoped(asks, actor.project).exclude(pk=ask.pk).select_related("accepted", "episode")
-    found = [
-        (one, said, [line])
-        for one in rows.defer("context", *NOT_LISTED).order_by("-closed_at")[:READ]
-        if (said := one.accepted) is not None and said.by and DECIDERS[said.by].has_looked
-        for line in decided_lines(one.typed, said.decision)
+    decisions = [
+        (past_ask, advice, [line])
+        for past_ask in rows.defer("context", *NOT_LISTED).order_by("-closed_at")[:READ]
+        if (advice := past_ask.accepted) is not None and advice.by and DECIDERS[advice.by].has_looked
+        for line in decided_lines(past_ask.typed, advice.decision)
         if line.name in tools
     ]
-    shown = found[:SHOWN]
+    shown = decisions[:SHOWN]
     outcomes = visibility.verdict_types(actor, [one.episode_id for one, *_ in shown])
-    return [EarlierDecision(*row, outcomes.get(row[0].episode_id, "")) for row in shown], len(found)
+    return [EarlierDecision(*row, outcomes.get(row[0].episode_id, "")) for row in shown], len(decisions)

@@ -52,17 +52,17 @@ class QueueOrder(NamedTuple):
 
 SORTS = {
     # asks for people before those of models
-    "deadline": QueueOrder("deadline", lambda one: (not one.for_people, one.deadline_at, -one.priority)),
+    "deadline": QueueOrder("deadline", lambda spot: (not spot.for_people, spot.deadline_at, -spot.priority)),
     "turn": QueueOrder("claim order"),
-    "oldest": QueueOrder("longest wait", lambda one: one.created_at),
-    "newest": QueueOrder("newest", lambda one: -one.created_at.timestamp()),
-    "priority": QueueOrder("priority", lambda one: (-one.priority, one.deadline_at)),
+    "oldest": QueueOrder("longest wait", lambda spot: spot.created_at),
+    "newest": QueueOrder("newest", lambda spot: -spot.created_at.timestamp()),
+    "priority": QueueOrder("priority", lambda spot: (-spot.priority, spot.deadline_at)),
 }
 
 VALUES: dict[str, Callable[[Spot], Sequence[str | None]]] = {
-    "tier": lambda one: (one.tier,),
-    "skill": lambda one: one.skills,
-    "run": lambda one: (one.run_id,),
+    "tier": lambda spot: (spot.tier,),
+    "skill": lambda spot: spot.skills,
+    "run": lambda spot: (spot.run_id,),
     "arm": lambda one: (one.arm,),
     "sight": lambda one: (one.privilege,),
     "kind": lambda one: (one.kind,),
@@ -90,10 +90,10 @@ class QueueQuery:
     @classmethod
     def read(cls, query: Mapping[str, str]) -> QueueQuery:
         """Parse the query string; ignore unknown values."""
-        given = {name: query.get(name, "")[:200] for name in ("q", *VALUES, "group")}
+        texts = {name: query.get(name, "")[:200] for name in ("q", *VALUES, "group")}
         show, sort = query.get("show", ""), query.get("sort", "")
         return cls(
-            **given,
+            **texts,
             show=show if show in SHOWS else "all",
             sort=sort if sort in SORTS else "deadline",
             page=number_in(query.get("page"), PAGES_MAX) or 1,
@@ -101,9 +101,9 @@ class QueueQuery:
 
     def query(self, **other: Any) -> str:
         """Return the query string with these changes. Another view starts at its first page."""
-        said = {**asdict(self), "page": 1, **other}
+        fields = {**asdict(self), "page": 1, **other}
         plain = asdict(QueueQuery())
-        return "?" + urlencode({name: value for name, value in said.items() if value != plain[name]})
+        return "?" + urlencode({name: value for name, value in fields.items() if value != plain[name]})
 
     @property
     def filters(self) -> int:
@@ -115,39 +115,39 @@ class QueueQuery:
         return self.query(sort=QueueQuery.sort) != "?"
 
 
-def matching(actor: Actor, found: list[Spot], wish: QueueQuery, now: datetime) -> list[Spot]:
+def matching(actor: Actor, spots: list[Spot], wish: QueueQuery, now: datetime) -> list[Spot]:
     """Return the open asks that match, in the requested order."""
     # sizes of all open asks, also of those that the filters leave out
-    sizes = Counter(one.family for one in found)
-    some = [one for one in found if _belongs(one, wish.show, sizes) and _passes(one, wish)]
+    sizes = Counter(one.family for one in spots)
+    some = [one for one in spots if _belongs(one, wish.show, sizes) and _passes(one, wish)]
     if wish.q:
         saying = _saying(actor, now, wish.q)
         some = [one for one in some if one.pk in saying]
     return sorted_by(some, wish.sort)
 
 
-def _belongs(one: Spot, show: str, sizes: Counter[str]) -> bool:
+def _belongs(spot: Spot, show: str, sizes: Counter[str]) -> bool:
     match show:
         case "unclaimed":
-            return one.for_people and one.place not in (MINE, HELD)
+            return spot.for_people and spot.place not in (MINE, HELD)
         case "mine":
-            return one.place == MINE
+            return spot.place == MINE
         case "forme":
-            return one.place in (MINE, FREE)
+            return spot.place in (MINE, FREE)
         case "model":
-            return not one.for_people
+            return not spot.for_people
         case "grouped":
-            return sizes[one.family] > 1
+            return sizes[spot.family] > 1
     return True
 
 
-def _passes(one: Spot, wish: QueueQuery) -> bool:
-    wanted = (
-        *((wish.tier, one.tier), (wish.run, one.run_id), (wish.arm, one.arm)),
-        *((wish.sight, one.privilege), (wish.group, one.family), (wish.kind, one.kind)),
-        (wish.source, one.source),
+def _passes(spot: Spot, wish: QueueQuery) -> bool:
+    pairs = (
+        *((wish.tier, spot.tier), (wish.run, spot.run_id), (wish.arm, spot.arm)),
+        *((wish.sight, spot.privilege), (wish.group, spot.family), (wish.kind, spot.kind)),
+        (wish.source, spot.source),
     )
-    return all(not want or want == has for want, has in wanted) and (not wish.skill or wish.skill in one.skills)
+    return all(not want or want == has for want, has in pairs) and (not wish.skill or wish.skill in spot.skills)
 
 
 def _saying(actor: Actor, now: datetime, q: str) -> set[str]:
@@ -166,42 +166,42 @@ def sorted_by(some: list[Spot], sort: str) -> list[Spot]:
     return sorted(some, key=key) if key is not None else some
 
 
-def groups(some: Iterable[Spot], found: Iterable[Spot], *, alone: bool = False) -> list[list[Spot]]:
+def groups(some: Iterable[Spot], spots: Iterable[Spot], *, alone: bool = False) -> list[list[Spot]]:
     """Group asks with the same question or equal calls at the position of the first; the ask this person can act on
     comes first."""
     families: dict[str, list[Spot]] = {}
-    for one in found:
-        families.setdefault(one.family, []).append(one)
+    for spot in spots:
+        families.setdefault(spot.family, []).append(spot)
     if alone:
         return [[one] for one in some]
     seen: dict[str, list[Spot]] = {}
-    for one in some:
+    for spot in some:
         # the whole group, also asks that the filters leave out: one answer serves all of them
-        seen.setdefault(one.family, families[one.family])
+        seen.setdefault(spot.family, families[spot.family])
     return [sorted(family, key=_rank) for family in seen.values()]
 
 
-def _rank(one: Spot) -> int:
-    return [MINE, FREE, LOOKS, HELD, PASSED, SKILL, SENIOR, MODEL].index(one.place)
+def _rank(spot: Spot) -> int:
+    return [MINE, FREE, LOOKS, HELD, PASSED, SKILL, SENIOR, MODEL].index(spot.place)
 
 
-def facets(found: list[Spot], wish: QueueQuery) -> list[tuple[str, str, int, str]]:
+def facets(spots: list[Spot], wish: QueueQuery) -> list[tuple[str, str, int, str]]:
     """Return name, label, count and address of each facet. Counts and addresses keep the other filters."""
-    sizes = Counter(one.family for one in found)
-    left = [one for one in found if _passes(one, wish)] if wish.filters else found
+    sizes = Counter(one.family for one in spots)
+    left = [one for one in spots if _passes(one, wish)] if wish.filters else spots
     counts = {show: sum(_belongs(one, show, sizes) for one in left) for show in SHOWS}
     return [(show, words, counts[show], wish.query(show=show)) for show, words in SHOWS.items()]
 
 
-def choices(found: list[Spot], wish: QueueQuery) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
+def choices(spots: list[Spot], wish: QueueQuery) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
     """Return the filters of the open asks.
 
     Each has name, label, selected value and values with their counts under the other filters. A filter that would
     narrow nothing is left out, unless it is set.
     """
-    sizes = Counter(one.family for one in found)
-    shown = [one for one in found if _belongs(one, wish.show, sizes)] if wish.show != QueueQuery.show else found
-    runs = {one.run_id: clean(one.run) for one in found if one.run_id}
+    sizes = Counter(one.family for one in spots)
+    shown = [one for one in spots if _belongs(one, wish.show, sizes)] if wish.show != QueueQuery.show else spots
+    runs = {one.run_id: clean(one.run) for one in spots if one.run_id}
     called: dict[str, dict[str, str]] = {
         "tier": {str(value): word for value, word in Tier.choices},
         "sight": {str(value): word for value, word in Privilege.choices},
@@ -232,7 +232,7 @@ def _choice(
     counts = Counter(values)
     if not chosen and not any(count < total for count in counts.values()):
         return None
-    known = [(value, f"{called.get(value, clean(value))} ({count})") for value, count in sorted(counts.items())]
+    options = [(value, f"{called.get(value, clean(value))} ({count})") for value, count in sorted(counts.items())]
     if chosen and chosen not in counts:
-        known.append((chosen, f"{called.get(chosen, clean(chosen))} (0)"))
-    return name, words, chosen, known
+        options.append((chosen, f"{called.get(chosen, clean(chosen))} (0)"))
+    return name, words, chosen, options

@@ -47,23 +47,23 @@ def decided_by(actor: Actor, standing: StandingAnswer) -> list[MyAnswer]:
 def _answers(actor: Actor, advice: QuerySet[Advice]) -> list[MyAnswer]:
     rows = scoped(advice, actor.project, "ask__project")
     rows = rows.select_related("ask__episode", "ask__episode__run", "ask__accepted", "ask__accepted__taken_from")
-    said = list(rows.defer(*(f"ask__{name}" for name in NOT_LISTED)).order_by("-created_at", "-pk")[:SHOWN])
-    outcomes = visibility.verdict_types(actor, {one.ask.episode_id for one in said})
+    answers = list(rows.defer(*(f"ask__{name}" for name in NOT_LISTED)).order_by("-created_at", "-pk")[:SHOWN])
+    outcomes = visibility.verdict_types(actor, {one.ask.episode_id for one in answers})
     return [
         MyAnswer(
-            one.ask,
-            clean(one.ask.question),
-            clean(one.text),
-            one.created_at,
-            _became(one),
-            one.ask.episode,
-            outcomes.get(one.ask.episode_id, ""),
+            answer.ask,
+            clean(answer.ask.question),
+            clean(answer.text),
+            answer.created_at,
+            _became(answer),
+            answer.ask.episode,
+            outcomes.get(answer.ask.episode_id, ""),
         )
-        for one in said
+        for answer in answers
     ]
 
 
-def _became(said: Advice) -> str:
-    if said.late:
+def _became(advice: Advice) -> str:
+    if advice.late:
         return "Sent too late or without a claim; saved with the ask."
-    return endings.line(said.ask) if said.ask.accepted_id == said.pk else "Withdrawn."
+    return endings.line(advice.ask) if advice.ask.accepted_id == advice.pk else "Withdrawn."

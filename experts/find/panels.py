@@ -64,10 +64,10 @@ class Way:
 
 def ways(actor: Actor, ask: Ask) -> list[Way]:
     """Return the transfers to the senior, to people and to a model; those that make no sense here are left out."""
-    found = [_to_senior(actor, ask), *_to_colleagues(actor, ask), _to_model(ask)]
+    transfers = [_to_senior(actor, ask), *_to_colleagues(actor, ask), _to_model(ask)]
     # an ask that is open to all people already is there, so that transfer is left out
     everyone = ask.tier == Tier.PEOPLE and not ask.handed_to
-    return found if everyone else [found[0], Way(Tier.PEOPLE, "people"), *found[1:]]
+    return transfers if everyone else [transfers[0], Way(Tier.PEOPLE, "people"), *transfers[1:]]
 
 
 def _to_colleagues(actor: Actor, ask: Ask) -> list[Way]:
@@ -121,11 +121,11 @@ def failed_call(actor: Actor, ask: Ask) -> dict[str, Any] | None:
         step = parse_json(trajectory.step_text(lens_of(actor, ask.episode), ask.episode, failed).encode())
     except (BadJson, NotFound, UnicodeEncodeError):
         return None
-    name, given = step.get("name"), step.get("arguments")
+    name, arguments = step.get("name"), step.get("arguments")
     tools = [tool.get("name") for tool in ask.episode.tools if isinstance(tool, dict)]
-    if not isinstance(given, dict) or name not in tools:
+    if not isinstance(arguments, dict) or name not in tools:
         return None
-    texts = {key: one if isinstance(one, str) else json.dumps(one) for key, one in given.items()}
+    texts = {key: one if isinstance(one, str) else json.dumps(one) for key, one in arguments.items()}
     return {"name": name, "arguments": texts, "seq": failed}
 
 
@@ -165,8 +165,8 @@ class Mine:
 
 def mine_of(actor: Actor, ask: Ask, now: datetime) -> Mine:
     """Return what can be done with the person's answer: edit until the agent has read it, withdraw in time."""
-    said = ask.accepted
-    own = said is not None and actor.owns(said.author_key) and not SOURCES[said.source].is_reused
+    advice = ask.accepted
+    own = advice is not None and actor.owns(advice.author_key) and not SOURCES[advice.source].is_reused
     unread = ask.status == AskStatus.ANSWERED and own and not ask.is_final
     acted = actions_in(ask.episode.strip[: ask.seq])
     return Mine(ask, unread, unread and ask.deadline_at > now and ask.episode.is_live, acted)
@@ -179,10 +179,10 @@ def family_of(actor: Actor, ask: Ask) -> list[Mine]:
     roots = {nonce.partition("/")[0] for nonce in nonces.values_list("nonce", flat=True)}
     if not roots or not ask.group:
         return []
-    said = Q()
+    nonce_filter = Q()
     for root in roots:
-        said |= Q(nonce=root) | Q(nonce__startswith=f"{root}/")
-    also = Advice.objects.filter(said, author_key=actor.key, late=False, ask__group=ask.group).values("ask")
+        nonce_filter |= Q(nonce=root) | Q(nonce__startswith=f"{root}/")
+    also = Advice.objects.filter(nonce_filter, author_key=actor.key, late=False, ask__group=ask.group).values("ask")
     rows = asks_of(actor).filter(pk__in=also).exclude(pk=ask.pk).defer("context", *NOT_LISTED)
     return [mine_of(actor, one, timezone.now()) for one in rows.order_by("created_at")]
 
@@ -288,19 +288,21 @@ class EarlierAsk:
 
 def thread_of(ask: Ask) -> list[EarlierAsk]:
     """Return the asks of this episode that an ask continues, the oldest first."""
-    found: list[EarlierAsk] = []
-    known, rows = {ask.pk}, Ask.objects.select_related("accepted")
+    earlier: list[EarlierAsk] = []
+    seen, rows = {ask.pk}, Ask.objects.select_related("accepted")
     place = ask.thread_id
     # each continues an earlier one; a loop could only come from a changed database
-    while place is not None and place not in known and len(found) < THREAD_SHOWN:
-        known.add(place)
-        one = rows.get(pk=place)
-        said = one.accepted if one.accepted is not None and SOURCES[one.accepted.source].is_answer else None
-        found.append(
-            EarlierAsk(one, clean(one.question), said, decided_lines(one.typed, said.decision if said else None))
+    while place is not None and place not in seen and len(earlier) < THREAD_SHOWN:
+        seen.add(place)
+        parent = rows.get(pk=place)
+        advice = parent.accepted if parent.accepted is not None and SOURCES[parent.accepted.source].is_answer else None
+        earlier.append(
+            EarlierAsk(
+                parent, clean(parent.question), advice, decided_lines(parent.typed, advice.decision if advice else None)
+            )
         )
-        place = one.thread_id
-    return found[::-1]
+        place = parent.thread_id
+    return earlier[::-1]
 
 
 def typed_for_form(ask: Ask) -> dict[str, Any] | None:
@@ -341,8 +343,8 @@ def unsent(actor: Actor, ask: Ask) -> Written | None:
     draft = Draft.objects.filter(ask=ask, author_key=actor.key).first()
     if draft is None or not _has_words(draft):
         return None
-    said = Advice.objects.filter(ask=ask, author_key=actor.key).values_list("text", flat=True)
-    return None if draft.text in list(said) else written_by(actor, ask)
+    sent_texts = Advice.objects.filter(ask=ask, author_key=actor.key).values_list("text", flat=True)
+    return None if draft.text in list(sent_texts) else written_by(actor, ask)
 
 
 def tags_of(actor: Actor, ask: Ask) -> dict[str, str]:

@@ -41,26 +41,26 @@ def asks_of(actor: Actor) -> AskQuerySet:
     return scoped(Ask.objects.select_related("episode", "episode__run", "assignment", "accepted"), actor.project)
 
 
-def open_asks(actor: Actor, status: str = "open", **wanted: str) -> list[AskListing]:
+def open_asks(actor: Actor, status: str = "open", **filters: str) -> list[AskListing]:
     """Return the queue in order."""
     now = timezone.now()
-    return [listing(ask, now) for ask in _listed(actor, status, wanted).in_turn()[:LISTED]]
+    return [listing(ask, now) for ask in _listed(actor, status, filters).in_turn()[:LISTED]]
 
 
 def page_of_asks(
-    actor: Actor, status: str, cursor: str, limit: int, **wanted: str
+    actor: Actor, status: str, cursor: str, limit: int, **filters: str
 ) -> tuple[list[AskListing], str | None]:
     """Return asks of a status, newest first, and the cursor of the next page."""
     now = timezone.now()
-    found, cursor_next = newest(_listed(actor, status, wanted), cursor, limit)
-    return [listing(ask, now) for ask in found], cursor_next
+    asks, cursor_next = newest(_listed(actor, status, filters), cursor, limit)
+    return [listing(ask, now) for ask in asks], cursor_next
 
 
-def _listed(actor: Actor, status: str, wanted: Mapping[str, str]) -> AskQuerySet:
+def _listed(actor: Actor, status: str, filters: Mapping[str, str]) -> AskQuerySet:
     may_see_queue(actor)
     fields = {"run": "episode__run", "episode": "episode", "tier": "tier"}
     # PostgreSQL refuses U+0000 in a parameter
-    narrowed = {fields[name]: value.replace("\x00", "") for name, value in wanted.items() if value}
+    narrowed = {fields[name]: value.replace("\x00", "") for name, value in filters.items() if value}
     if run := narrowed.get("episode__run"):
         narrowed["episode__run"] = run_named(actor.project, run).pk
     episode = narrowed.get("episode")
@@ -84,9 +84,9 @@ def active_standing(actor: Actor) -> list[StandingAnswer]:
     may_see_queue(actor)
     now = timezone.now()
     rows = scoped(StandingAnswer.objects.active(now), actor.project)
-    found = list(rows.select_related("run").order_by("-created_at", "-pk")[:LISTED])
-    authors = authors_of(found, now)
-    return [one for one in found if one.pk in authors]
+    standing = list(rows.select_related("run").order_by("-created_at", "-pk")[:LISTED])
+    authors = authors_of(standing, now)
+    return [one for one in standing if one.pk in authors]
 
 
 def listing(ask: Ask, now: datetime) -> AskListing:

@@ -71,11 +71,11 @@ def origins(began: str) -> tuple[str, str]:
     return keys.get(MODEL, ""), keys.get(EARLIER, "").removeprefix(EARLIER)
 
 
-def began_with(said: Advice) -> str:
+def began_with(advice: Advice) -> str:
     """Return the source of an answer in the same form, for editing it."""
     model, taken = (
-        said.drafted_by and f"{MODEL}{said.drafted_by}",
-        said.taken_from_id and f"{EARLIER}{said.taken_from_id}",
+        advice.drafted_by and f"{MODEL}{advice.drafted_by}",
+        advice.taken_from_id and f"{EARLIER}{advice.taken_from_id}",
     )
     return " ".join(key for key in (model, taken) if key)
 
@@ -88,19 +88,19 @@ def kept(before: str, text: str) -> float:
     count against it as deletions do. Any white space counts as one space. Takes linear time, over the first `MEASURED`
     characters of each text.
     """
-    one, other = (" ".join(each[:MEASURED].split()) for each in (before, text))
-    if not one or not other:
-        return float(one == other)
-    first = _alike_from(one, other)
+    source, other = (" ".join(each[:MEASURED].split()) for each in (before, text))
+    if not source or not other:
+        return float(source == other)
+    first = _alike_from(source, other)
     # only behind the common beginning, so that no character counts twice
-    last = _alike_from(reversed(one[first:]), reversed(other[first:]))
-    left, right = (_word_pairs(part[first : len(part) - last]) for part in (one, other))
+    last = _alike_from(reversed(source[first:]), reversed(other[first:]))
+    left, right = (_word_pairs(part[first : len(part) - last]) for part in (source, other))
     between = sum(count * len(pair[1]) for pair, count in (left & right).items())
-    return 2 * (first + last + between) / (len(one) + len(other))
+    return 2 * (first + last + between) / (len(source) + len(other))
 
 
-def _alike_from(one: Iterable[str], other: Iterable[str]) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+def _alike_from(left: Iterable[str], other: Iterable[str]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, other, strict=False)))
 
 
 def _word_pairs(text: str) -> Counter[tuple[str, str]]:
@@ -197,19 +197,19 @@ def _may_see(ask: Ask, other: Ask) -> bool:
     )
 
 
-def _near(ask: Ask, found: Iterable[SimilarAsk]) -> Iterator[tuple[float, str, str, int]]:
+def _near(ask: Ask, candidates: Iterable[SimilarAsk]) -> Iterator[tuple[float, str, str, int]]:
     """Return rank, ID, shared words and similarity in percent of the candidates that are similar enough."""
     episode = ask.episode
     task, *_ = _places(episode.scenario, episode.task_idx, episode.task)
-    for one in found:
-        alike = likeness(one.question, ask.question)
-        if _places(one.scenario, one.task_idx, one.task)[0] == task:
+    for candidate in candidates:
+        alike = likeness(candidate.question, ask.question)
+        if _places(candidate.scenario, candidate.task_idx, candidate.task)[0] == task:
             # the addends only rank: the percentage shown is that of the words
-            yield alike + 0.5, one.pk, "same task", round(100 * alike)
-        elif alike >= LIKE_ENOUGH and one.scenario and one.scenario == episode.scenario:
-            yield alike + 0.2, one.pk, "same scenario", round(100 * alike)
+            yield alike + 0.5, candidate.pk, "same task", round(100 * alike)
+        elif alike >= LIKE_ENOUGH and candidate.scenario and candidate.scenario == episode.scenario:
+            yield alike + 0.2, candidate.pk, "same scenario", round(100 * alike)
         elif alike >= LIKE:
-            yield alike, one.pk, "different task", round(100 * alike)
+            yield alike, candidate.pk, "different task", round(100 * alike)
 
 
 def _gathered(actor: Actor, rows: list[tuple[Ask, str, int]]) -> list[Earlier]:
@@ -217,13 +217,13 @@ def _gathered(actor: Actor, rows: list[tuple[Ask, str, int]]) -> list[Earlier]:
     verdicts = visibility.verdict_types(actor, [ask.episode_id for ask, *_ in rows])
     by_words: dict[str, Earlier] = {}
     for ask, near, alike in rows:
-        said = ask.accepted
-        if said is None:
+        advice = ask.accepted
+        if advice is None:
             continue
-        one = by_words.setdefault(
-            repr((with_line_ends(said.text).strip(), said.tool_calls)), Earlier(ask, said, near, alike)
+        group = by_words.setdefault(
+            repr((with_line_ends(advice.text).strip(), advice.tool_calls)), Earlier(ask, advice, near, alike)
         )
-        one.given += 1
+        group.given += 1
         if ask.episode_id in verdicts:
-            one.verdicts[ask.episode_id] = verdicts[ask.episode_id]
+            group.verdicts[ask.episode_id] = verdicts[ask.episode_id]
     return list(by_words.values())

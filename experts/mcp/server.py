@@ -201,8 +201,8 @@ async def serve(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def _refuse(send: Send, error: AppError) -> None:
     more = {401: [(b"www-authenticate", b"Bearer")], 405: [(b"allow", b"GET, POST, DELETE")]}
-    said = {"code": types.INVALID_REQUEST, "message": error.message, "data": {"code": error.code}}
-    await respond(send, error.status, {"jsonrpc": "2.0", "id": None, "error": said}, more.get(error.status, []))
+    body = {"code": types.INVALID_REQUEST, "message": error.message, "data": {"code": error.code}}
+    await respond(send, error.status, {"jsonrpc": "2.0", "id": None, "error": body}, more.get(error.status, []))
 
 
 async def _refuse_method(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
@@ -236,9 +236,9 @@ def _has_tasks(scope: Scope, message: Message, params: dict[str, Any]) -> bool:
     """Return whether this client uses the version that has tasks. To others nothing says that there are any."""
     if message.get("method") != "initialize":
         return header(scope, b"mcp-protocol-version") == tasks.VERSION
-    wanted = params.get("protocolVersion")
+    version = params.get("protocolVersion")
     # an unknown version is answered with the newest
-    return wanted == tasks.VERSION or wanted not in SUPPORTED_PROTOCOL_VERSIONS
+    return version == tasks.VERSION or version not in SUPPORTED_PROTOCOL_VERSIONS
 
 
 async def _get(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
@@ -279,8 +279,8 @@ async def _answer(request: types.CallToolRequest) -> types.ServerResult:
 
 
 def _exchange() -> Exchange:
-    found: Exchange = SERVER.request_context.request.scope[EXCHANGE]  # type: ignore[union-attr]
-    return found
+    exchange: Exchange = SERVER.request_context.request.scope[EXCHANGE]  # type: ignore[union-attr]
+    return exchange
 
 
 def _teller(context: Any) -> Tell:
@@ -300,17 +300,17 @@ async def _task(request: types.GetTaskRequest) -> types.ServerResult:
 async def _task_result(request: types.GetTaskPayloadRequest) -> types.ServerResult:
     context, exchange = SERVER.request_context, _exchange()
 
-    async def ask(wanted: types.JSONRPCRequest) -> None:
+    async def ask(question: types.JSONRPCRequest) -> None:
         beside = ServerMessageMetadata(related_request_id=context.request_id)
-        await context.session.send_message(SessionMessage(types.JSONRPCMessage(wanted), metadata=beside))
+        await context.session.send_message(SessionMessage(types.JSONRPCMessage(question), metadata=beside))
 
     call = exchange.of_task(exchange.result, request.params.taskId, _teller(context), ask if exchange.streams else None)
     return types.ServerResult(types.GetTaskPayloadResult.model_validate(await call))
 
 
 async def _tasks(request: types.ListTasksRequest) -> types.ServerResult:
-    found, cursor = await _exchange().of_task(tasks.listed, request.params.cursor if request.params else None)
-    return types.ServerResult(types.ListTasksResult(tasks=[one.task() for one in found], nextCursor=cursor))
+    states, cursor = await _exchange().of_task(tasks.listed, request.params.cursor if request.params else None)
+    return types.ServerResult(types.ListTasksResult(tasks=[one.task() for one in states], nextCursor=cursor))
 
 
 async def _cancel_task(request: types.CancelTaskRequest) -> types.ServerResult:
@@ -438,20 +438,20 @@ class Exchange(EventStore):
         state = await self.of_task(tasks.begin, self._session, key, self.arguments, tool)
         return types.CreateTaskResult(task=state.task())
 
-    async def of_task(self, do: Callable[..., Any], *given: Any) -> Any:
+    async def of_task(self, do: Callable[..., Any], *arguments: Any) -> Any:
         """Do something with tasks of this token. Refusals are errors in the words of JSON-RPC."""
         try:
             if not self.has_tasks:
                 raise McpError(types.ErrorData(code=types.METHOD_NOT_FOUND, message="Method not found"))
             if asyncio.iscoroutinefunction(do):
-                return await do(*given)
-            return await in_database(do, self._actor, *given)
+                return await do(*arguments)
+            return await in_database(do, self._actor, *arguments)
         except McpError:
             raise
         except Exception as error:
-            said = as_refusal(error)
-            data = {"code": said.code}
-            raise McpError(types.ErrorData(code=types.INVALID_PARAMS, message=said.message, data=data)) from error
+            refusal = as_refusal(error)
+            data = {"code": refusal.code}
+            raise McpError(types.ErrorData(code=types.INVALID_PARAMS, message=refusal.message, data=data)) from error
 
     async def result(self, task: str, tell: Tell, ask: PutQuestion | None) -> dict[str, Any]:
         """Wait for the end of a task; returns what its call would have returned. `ask` puts an expert's question."""
@@ -465,8 +465,8 @@ class Exchange(EventStore):
                 state = await self._next_of(state, task, ask is not None)
         finally:
             await _end(telling)
-        said = result_of(state.view, state.last.kind).model_dump(by_alias=True, mode="json", exclude_none=True)
-        return {**said, "_meta": tasks.related(task)}
+        reply = result_of(state.view, state.last.kind).model_dump(by_alias=True, mode="json", exclude_none=True)
+        return {**reply, "_meta": tasks.related(task)}
 
     async def _next_of(self, seen: tasks.TaskState, task: str, can_ask: bool) -> tasks.TaskState:
         def same(state: tasks.TaskState) -> bool:
@@ -525,8 +525,8 @@ class Exchange(EventStore):
         call = await read_aside(last_event_id.encode(), call_after, self._actor.key)
 
         async def tell(params: types.ProgressNotificationParams) -> None:
-            said = params.model_dump(by_alias=True, mode="json", exclude_none=True)
-            await say(types.JSONRPCNotification(jsonrpc="2.0", method="notifications/progress", params=said))
+            fields = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+            await say(types.JSONRPCNotification(jsonrpc="2.0", method="notifications/progress", params=fields))
 
         async def say(message: types.JSONRPCNotification | types.JSONRPCResponse | types.JSONRPCRequest) -> None:
             await send_callback(EventMessage(types.JSONRPCMessage(message), last_event_id))
@@ -544,8 +544,8 @@ class Exchange(EventStore):
             result = result_of(await self._end_of(ask, tell), ask.kind)
         except Exception as error:
             result = refused(as_refusal(error))
-        said = result.model_dump(by_alias=True, mode="json", exclude_none=True)
-        await say(types.JSONRPCResponse(jsonrpc="2.0", id=call.number, result=said))
+        reply = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        await say(types.JSONRPCResponse(jsonrpc="2.0", id=call.number, result=reply))
         return None
 
 
@@ -567,8 +567,8 @@ def _elicited(advice: Advice) -> dict[str, Any]:
 
 
 def refused(error: AppError) -> types.CallToolResult:
-    said = types.TextContent(type="text", text=json.dumps(envelope(error)))
-    return types.CallToolResult(content=[said], isError=True)
+    content = types.TextContent(type="text", text=json.dumps(envelope(error)))
+    return types.CallToolResult(content=[content], isError=True)
 
 
 async def _end(*tasks: asyncio.Task[Any]) -> None:

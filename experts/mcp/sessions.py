@@ -111,37 +111,37 @@ def _short(value: Any) -> str:
 @transaction.atomic
 def begin(actor: Actor, params: dict[str, Any], query: str) -> str:
     """Return the episode of a new session. The client gives its name, the address its task and run."""
-    said: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
-    if strange := set(said) - ADDRESS:
+    fields: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
+    if strange := set(fields) - ADDRESS:
         raise Invalid(f"The address may say {', '.join(sorted(ADDRESS))}, and says {min(strange)}.")
-    if said.get("task_idx", "").isdecimal():
+    if fields.get("task_idx", "").isdecimal():
         # cut, because int() refuses thousands of digits with an error of its own
-        said["task_idx"] = int(said["task_idx"][:12])
+        fields["task_idx"] = int(fields["task_idx"][:12])
     try:
         hello = types.InitializeRequestParams.model_validate(params)
         client = _name(hello.clientInfo)
         # a task in the address replaces the default
-        said = {"task": f"A session of {client}", **said}
-        said["run"] = said.get("run") or _run_of(actor, client)
+        fields = {"task": f"A session of {client}", **fields}
+        fields["run"] = fields.get("run") or _run_of(actor, client)
         policy: dict[str, Any] = {"client": client, "version": hello.clientInfo.version}
         if hello.capabilities.elicitation is not None:
             policy[ELICITS] = True
-        plan = EpisodeStart(key=OURS + new_id(), environment=MCP, expert="plain", policy=policy, **said)
+        plan = EpisodeStart(key=OURS + new_id(), environment=MCP, expert="plain", policy=policy, **fields)
     except ValidationError as error:
         raise misshapen(error.errors()) from error
     return recording.start_episode(actor, plan)[0].pk
 
 
 def _name(client: types.Implementation) -> str:
-    said = " ".join((client.title or client.name).split())
-    return "".join(char for char in said if char.isprintable())[:120] or "MCP client"
+    title = " ".join((client.title or client.name).split())
+    return "".join(char for char in title if char.isprintable())[:120] or "MCP client"
 
 
 def _run_of(actor: Actor, client: str) -> str:
     """Return the run that collects the episodes of this client of this token."""
     mine = {"mcp": token_id(actor)}
-    known = scoped(Run.objects.filter(name=client, metadata=mine), actor.project).order_by("-created_at").first()
-    return (known or recording.start_run(actor, RunStart(name=client, metadata=mine))[0]).pk
+    run = scoped(Run.objects.filter(name=client, metadata=mine), actor.project).order_by("-created_at").first()
+    return (run or recording.start_run(actor, RunStart(name=client, metadata=mine))[0]).pk
 
 
 def token_id(actor: Actor) -> str:
@@ -168,36 +168,36 @@ def open_ask(actor: Actor, session: str, key: str, arguments: dict[str, Any], to
     1. Return the call's own ask. 2. Join one with the same text; a cancelled one is opened again. 3. Open one.
     """
     episode = visible_or_404(Episode.objects.select_for_update(), actor, session)
-    known = _known(session, key)
-    if known is not None and known.key != key:
-        Ask.objects.filter(pk=known.pk).update(key=key)  # from now on a cancellation of this call cancels it
-        return opening.reopen(actor, known.pk)
-    if known is not None:
-        return known
-    said = {name: value for name, value in arguments.items() if value is not None}
-    if strange := set(said) - ASKED[tool]:
+    earlier = _known(session, key)
+    if earlier is not None and earlier.key != key:
+        Ask.objects.filter(pk=earlier.pk).update(key=key)  # from now on a cancellation of this call cancels it
+        return opening.reopen(actor, earlier.pk)
+    if earlier is not None:
+        return earlier
+    fields = {name: value for name, value in arguments.items() if value is not None}
+    if strange := set(fields) - ASKED[tool]:
         raise Invalid(f"{min(strange)}: {tool} takes {', '.join(sorted(ASKED[tool]))}.")
-    said = AS_ASK.get(tool, dict)(said)
+    fields = AS_ASK.get(tool, dict)(fields)
     try:
         # the lock of the episode keeps this number free
-        wanted = AskOpen(key=key, episode=session, seq=episode.last_seq + 1, **said)
+        new_ask = AskOpen(key=key, episode=session, seq=episode.last_seq + 1, **fields)
     except ValidationError as error:
         raise misshapen(error.errors()) from error
-    return opening.open_ask(actor, wanted)[0]
+    return opening.open_ask(actor, new_ask)[0]
 
 
-def _as_approval(said: dict[str, Any]) -> dict[str, Any]:
+def _as_approval(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of an approval. Calls without an ID are counted; silence rejects, if nothing else is said."""
-    calls = said.get("calls")
+    calls = fields.get("calls")
     if isinstance(calls, list):
-        said = {**said, "calls": [{"id": str(at), **as_object(one)} for at, one in enumerate(calls, 1)]}
-    return {"question": "May the agent make these calls?", "on_timeout": "reject", **said, "kind": "approval"}
+        fields = {**fields, "calls": [{"id": str(at), **as_object(one)} for at, one in enumerate(calls, 1)]}
+    return {"question": "May the agent make these calls?", "on_timeout": "reject", **fields, "kind": "approval"}
 
 
-def _as_form(said: dict[str, Any]) -> dict[str, Any]:
+def _as_form(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a form that another server's elicitation asks for."""
     names = {"message": "question", "requested_schema": "response_schema"}
-    return {"question": "", "kind": "form"} | {names.get(name, name): value for name, value in said.items()}
+    return {"question": "", "kind": "form"} | {names.get(name, name): value for name, value in fields.items()}
 
 
 AS_ASK = {APPROVAL_TOOL: _as_approval, ELICITATION_TOOL: _as_form}
@@ -211,20 +211,20 @@ def _known(session: str, key: str) -> Ask | None:
     """
     is_task, now = key.startswith(TASK), timezone.now()
     asks = Ask.objects.filter(episode=session, key__startswith=TASK if is_task else OURS)
-    wanted = Q(status__in=[AskStatus.OPEN, AskStatus.ANSWERED])
+    joinable = Q(status__in=[AskStatus.OPEN, AskStatus.ANSWERED])
     if not is_task:
-        wanted |= Q(status=AskStatus.CANCELLED, reason="asker", closed_at__gt=now - JOINED_FOR, deadline_at__gt=now)
-    unheard = asks.filter(wanted, consumed_at__isnull=True)
+        joinable |= Q(status=AskStatus.CANCELLED, reason="asker", closed_at__gt=now - JOINED_FOR, deadline_at__gt=now)
+    unheard = asks.filter(joinable, consumed_at__isnull=True)
     same_words = unheard.filter(key__endswith=key.rpartition(":")[2])
     # its own ask first: two calls with the same words are two asks
     return asks.filter(key=key).first() or same_words.order_by("-created_at").first()
 
 
 def find(session: str, key: str) -> Ask:
-    found = _known(session, key)
-    if found is None:
+    ask = _known(session, key)
+    if ask is None:
         raise NotFound("The call did not arrive; call again.")
-    return found
+    return ask
 
 
 def look(actor: Actor, pk: str) -> AskView:

@@ -81,9 +81,9 @@ class TaskState(NamedTuple):
         text = self.last.accepted.text if self.last.accepted else ""
         schema = {"type": "object", "properties": {"answer": {"type": "string", "title": "Answer"}}}
         params = {"mode": "form", "message": text, "requestedSchema": {**schema, "required": ["answer"]}}
-        said = {**params, "_meta": related(self.first.pk)}
+        with_meta = {**params, "_meta": related(self.first.pk)}
         return types.JSONRPCRequest(
-            jsonrpc="2.0", id=f"{INPUT}{self.last.pk}", method="elicitation/create", params=said
+            jsonrpc="2.0", id=f"{INPUT}{self.last.pk}", method="elicitation/create", params=with_meta
         )
 
 
@@ -147,8 +147,8 @@ def listed(actor: Actor, cursor: str | None) -> tuple[list[TaskState], str | Non
         if after is None:
             raise Invalid("cursor: unknown.")
         tasks = tasks.filter(Q(created_at__lt=after.created_at) | Q(created_at=after.created_at, pk__lt=after.pk))
-    found = list(tasks[: PAGE + 1])
-    return [_state(actor, one) for one in found[:PAGE]], found[PAGE - 1].pk if len(found) > PAGE else None
+    rows = list(tasks[: PAGE + 1])
+    return [_state(actor, one) for one in rows[:PAGE]], rows[PAGE - 1].pk if len(rows) > PAGE else None
 
 
 @transaction.atomic
@@ -198,8 +198,8 @@ def reply(actor: Actor, message: dict[str, Any]) -> None:
     wait = {"deadline_s": max(1, round((before.deadline_at - before.created_at).total_seconds()))}
     about = {"key": f"{FOLLOWS}{before.pk}", "episode": episode.pk, "seq": episode.last_seq + 1, "thread": before.pk}
     try:
-        wanted = AskOpen(**about, question=answer[:QUESTION_MAX], **wait)
+        new_ask = AskOpen(**about, question=answer[:QUESTION_MAX], **wait)
     except ValidationError as error:
         raise misshapen(error.errors()) from error
-    if opening.open_ask(actor, wanted)[0].is_open:
+    if opening.open_ask(actor, new_ask)[0].is_open:
         recording.park(episode.pk)

@@ -55,17 +55,17 @@ def followed(
     return FOLLOWED if shares or (named and not NAMED.search(text)) else CANNOT_TELL
 
 
-def _is_made(one: Mapping[str, Any], call: Mapping[str, Any]) -> bool:
-    given = call.get("arguments")
-    if one.get("name") != call.get("name") or not isinstance(given, Mapping):
+def _is_made(suggestion: Mapping[str, Any], call: Mapping[str, Any]) -> bool:
+    arguments = call.get("arguments")
+    if suggestion.get("name") != call.get("name") or not isinstance(arguments, Mapping):
         return False
-    wanted = one.get("arguments") or {}
-    return all(name in given and _same(given[name], value) for name, value in wanted.items())
+    suggested = suggestion.get("arguments") or {}
+    return all(name in arguments and _same(arguments[name], value) for name, value in suggested.items())
 
 
-def _same(one: object, other: object) -> bool:
+def _same(left: object, other: object) -> bool:
     """Return whether two values are equal or have the same text: agents write 7 for "7"."""
-    return one == other or str(one).strip().casefold() == str(other).strip().casefold()
+    return left == other or str(left).strip().casefold() == str(other).strip().casefold()
 
 
 def _values(value: object) -> Iterator[str]:

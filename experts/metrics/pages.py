@@ -51,18 +51,18 @@ BESIDE = {"taken": ("Reused an answer", "share of people's answers that started 
 def metrics_page(request: MemberRequest) -> HttpResponse:
     """Show the metrics. The query string holds filters and sort order."""
     look, now = Look.read(request.GET), timezone.now()
-    found = records.metrics_of(request.actor, look, now)
+    numbers = records.metrics_of(request.actor, look, now)
     runs, arms = records.choices(request.actor, look)
     context = {
         "look": look,
         "zone": zone_name(zone_of(request)),
-        "metrics": found,
-        "desk": found.desk,
-        "facts": _facts(found.desk),
-        "experts": [_row(line, look) for line in found.experts],
-        "run_arms": [_row(line, look) for line in found.arms],
-        "calls": [_calls(one) for one in found.models],
-        "headline": _headline(found),
+        "metrics": numbers,
+        "desk": numbers.desk,
+        "facts": _facts(numbers.desk),
+        "experts": [_row(line, look) for line in numbers.experts],
+        "run_arms": [_row(line, look) for line in numbers.arms],
+        "calls": [_calls(one) for one in numbers.models],
+        "headline": _headline(numbers),
         "note": records.NOTE,
         "most": records.MOST,
         "times": [(name, words, look.query(time=name, since="", until="")) for name, (words, _) in TIMES.items()],
@@ -71,18 +71,18 @@ def metrics_page(request: MemberRequest) -> HttpResponse:
         "columns": [_column(look, name) for name in ("name", *COLUMNS)],
         "arm_columns": [_column(look, name, asks="Asks", name="Run") for name in ("name", *COLUMNS)],
         "sorts": _sorts(look),
-        "reasons": [(label_of_no_answer(why), n) for why, n in found.desk.fell_back.items()],
+        "reasons": [(label_of_no_answer(why), n) for why, n in numbers.desk.fell_back.items()],
         "file": look.query(),
         "all_asks": Look(time="all").query(),
         "plain": Look(time=look.time, sort=look.sort).query(),
-        "ever": bool(found.desk.asks) or records.has_asks(request.actor),
+        "ever": bool(numbers.desk.asks) or records.has_asks(request.actor),
     }
     return render(request, "experts/desk/metrics.html", context)
 
 
-def _headline(found: DeskMetrics) -> str:
+def _headline(numbers: DeskMetrics) -> str:
     """Return the headline: "187 of 214 asks were answered in time. Median wait: 0:42."."""
-    desk = found.desk
+    desk = numbers.desk
     closed = desk.in_time.of
     if not desk.asks:
         return "No asks in this period."
@@ -159,8 +159,8 @@ def _share(words: str, share: Proportion, more: str = "") -> MetricCell:
 def _middle(middle: Middle) -> tuple[str, tuple[str, ...]]:
     if middle.median is None:
         return "–", ()
-    known = middle.low is not None and middle.high is not None
-    between = [_span(duration(middle.low or 0), duration(middle.high or 0))] if known else []
+    has_range = middle.low is not None and middle.high is not None
+    between = [_span(duration(middle.low or 0), duration(middle.high or 0))] if has_range else []
     p90 = [f"p90 {duration(middle.p90)}"] if middle.p90 is not None else []
     return duration(middle.median), (f"n = {_whole(middle.n)}", *between, *p90)
 
@@ -184,14 +184,14 @@ def _whole(count: int) -> str:
     return f"{count:,}"
 
 
-def _calls(one: Calls) -> dict[str, Any]:
+def _calls(row: Calls) -> dict[str, Any]:
     cells = [
-        MetricCell("Calls", _whole(one.calls)),
-        MetricCell("Tokens", _whole(one.tokens)),
-        MetricCell("Duration", *_middle(one.took)),
-        _share("Faults", one.faults),
+        MetricCell("Calls", _whole(row.calls)),
+        MetricCell("Tokens", _whole(row.tokens)),
+        MetricCell("Duration", *_middle(row.took)),
+        _share("Faults", row.faults),
     ]
-    return {"name": clean(one.name), "cells": cells, "words": one.words}
+    return {"name": clean(row.name), "cells": cells, "words": row.words}
 
 
 def _facts(desk: MetricsLine) -> list[tuple[str, list[MetricCell]]]:
@@ -217,10 +217,10 @@ def _column(look: Look, column: str, **words: str) -> dict[str, str]:
 
 def _sorts(look: Look) -> list[tuple[str, str]]:
     """Return the sort orders for small screens, where the table has no headings."""
-    known = {"name": "name"} | {f"-{name}": words.lower() for name, (words, _) in COLUMNS.items()}
-    if look.sort not in known:
-        known[look.sort] = f"{known.get(f'-{look.sort}', 'name')}, {'down' if look.sort == '-name' else 'up'}"
-    return list(known.items())
+    orders = {"name": "name"} | {f"-{name}": words.lower() for name, (words, _) in COLUMNS.items()}
+    if look.sort not in orders:
+        orders[look.sort] = f"{orders.get(f'-{look.sort}', 'name')}, {'down' if look.sort == '-name' else 'up'}"
+    return list(orders.items())
 
 
 @require_GET
@@ -228,8 +228,8 @@ def _sorts(look: Look) -> list[tuple[str, str]]:
 def metrics_file(request: MemberRequest) -> HttpResponse:
     """Return the metrics as CSV: one row for the project, each expert and each arm."""
     look = Look.read(request.GET)
-    found = records.metrics_of(request.actor, look, timezone.now())
-    rows = [dict(_cells(line)) for line in found.lines]
+    numbers = records.metrics_of(request.actor, look, timezone.now())
+    rows = [dict(_cells(line)) for line in numbers.lines]
     text = in_csv(list(rows[0]), [list(row.values()) for row in rows])
     headers = {"Content-Disposition": f'attachment; filename="awmweb-{request.project.slug}-metrics.csv"'}
     return HttpResponse(text, content_type="text/csv; charset=utf-8", headers=headers)

@@ -114,8 +114,8 @@ class Look:
 
     def query(self, **other: str) -> str:
         """Return the query string with these changes."""
-        said, plain = asdict(replace(self, **other)), asdict(Look())
-        return "?" + urlencode({name: value for name, value in said.items() if value != plain[name]})
+        fields, plain = asdict(replace(self, **other)), asdict(Look())
+        return "?" + urlencode({name: value for name, value in fields.items() if value != plain[name]})
 
     @property
     def narrows(self) -> bool:
@@ -124,11 +124,11 @@ class Look:
     def within(self, now: datetime, path: str = "", at: str = "created_at") -> Q:
         """Return the matching asks among rows that reach an ask through `path`. `at` is the time that counts."""
         begin, end = self.span(now)
-        wanted: dict[str, Any] = {f"{at}__gte": begin, f"{at}__lt": end}
-        wanted |= {f"{path}episode__run_id": self.run or None, f"{path}episode__arm": self.arm or None}
+        conditions: dict[str, Any] = {f"{at}__gte": begin, f"{at}__lt": end}
+        conditions |= {f"{path}episode__run_id": self.run or None, f"{path}episode__arm": self.arm or None}
         if self.drawn:
-            wanted |= {f"{path}chance__gt": 0, f"{path}chance__lt": 1}
-        return Q(**{name: value for name, value in wanted.items() if value is not None})
+            conditions |= {f"{path}chance__gt": 0, f"{path}chance__lt": 1}
+        return Q(**{name: value for name, value in conditions.items() if value is not None})
 
     def span(self, now: datetime) -> tuple[datetime | None, datetime | None]:
         """Return start and end of the period; None means open."""
@@ -263,8 +263,8 @@ def _next_calls(asks: Collection[str]) -> dict[str, Any]:
     Steps are long and the one after the question is nearly always the call. More steps are read only if it belongs to
     the question's own turn.
     """
-    found, unclear = _calls_among(asks, 1)
-    return found | (_calls_among(unclear, CALLS)[0] if unclear else {})
+    calls, unclear = _calls_among(asks, 1)
+    return calls | (_calls_among(unclear, CALLS)[0] if unclear else {})
 
 
 def _calls_among(asks: Collection[str], steps: int) -> tuple[dict[str, Any], list[str]]:
@@ -273,30 +273,30 @@ def _calls_among(asks: Collection[str], steps: int) -> tuple[dict[str, Any], lis
     rows = Step.objects.filter(reach, episode=OuterRef("episode")).order_by("seq")
     # large steps in their cut form: the call's name and most arguments are in it
     after = ArraySubquery(rows.annotate(data=Coalesce("cut", "body")).values("data")[: steps + 1])
-    found, unclear = {}, []
+    calls, unclear = {}, []
     for pk, data in Ask.objects.filter(pk__in=asks).annotate(after=after).values_list("pk", "after"):
         call = next_call([json.loads(step) for step in data])
         if call is not None:
-            found[pk] = call
+            calls[pk] = call
         # fewer than were asked for: no further step exists
         elif len(data) > steps:
             unclear.append(pk)
-    return found, unclear
+    return calls, unclear
 
 
 def _tools(rows: list[AskRecord]) -> dict[str, set[str]]:
     """Return names of tools by scenario, from one episode of each."""
     # the last episode of each scenario
-    one = {row.scenario: row.episode for row in rows}
-    some = dict(list(one.items())[:TOOLSETS])
-    known = Episode.objects.filter(pk__in=some.values()).values_list("scenario", "tools")
-    return {name: {str(tool.get("name")) for tool in tools if isinstance(tool, dict)} for name, tools in known}
+    episodes = {row.scenario: row.episode for row in rows}
+    some = dict(list(episodes.items())[:TOOLSETS])
+    toolsets = Episode.objects.filter(pk__in=some.values()).values_list("scenario", "tools")
+    return {name: {str(tool.get("name")) for tool in tools if isinstance(tool, dict)} for name, tools in toolsets}
 
 
 def _runs(project: Project, asks: list[Asked]) -> dict[str, str]:
     """Return names of the runs among these asks."""
-    wanted = {one.run for one in asks} - {""}
-    names = dict(Run.objects.filter(pk__in=wanted).values_list("pk", "name"))
+    ids = {one.run for one in asks} - {""}
+    names = dict(Run.objects.filter(pk__in=ids).values_list("pk", "name"))
     return {pk: clean(name) for pk, name in run_names.apart(project, names).items()}
 
 
@@ -314,20 +314,20 @@ def has_asks(actor: Actor) -> bool:
 def choices(actor: Actor, look: Look) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the newest runs, and the arms of the newest episodes, as filters."""
     runs = scoped(Run.objects.order_by("-created_at"), actor.project).values_list("pk", "name")
-    known = dict(runs[:CHOICES])
-    if look.run and look.run not in known:
-        known |= dict(runs.filter(pk=look.run))
-    names = [(pk, clean(name)) for pk, name in run_names.apart(actor.project, known).items()]
+    names_by_id = dict(runs[:CHOICES])
+    if look.run and look.run not in names_by_id:
+        names_by_id |= dict(runs.filter(pk=look.run))
+    names = [(pk, clean(name)) for pk, name in run_names.apart(actor.project, names_by_id).items()]
     episodes = scoped(Episode.objects.order_by("-pk"), actor.project).values_list("arm", flat=True)
     return names, sorted({*episodes[:LOOKED_THROUGH], look.arm} - {""})
 
 
 def _day(text: str) -> date | None:
     try:
-        found = date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError:
         return None
-    return found if 1970 <= found.year <= 9000 else None
+    return day if 1970 <= day.year <= 9000 else None
 
 
 def _midnight(day: date | None) -> datetime | None:

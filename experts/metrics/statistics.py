@@ -83,8 +83,8 @@ class Proportion:
     high: float | None = None
 
     @classmethod
-    def count(cls, found: Iterable[bool]) -> Proportion:
-        seen = list(found)
+    def count(cls, flags: Iterable[bool]) -> Proportion:
+        seen = list(flags)
         return cls.of_counts(sum(seen), len(seen), len(seen))
 
     @classmethod
@@ -113,13 +113,13 @@ class Middle:
 
     @classmethod
     def among(cls, values: Iterable[float | None]) -> Middle:
-        known = sorted(value for value in values if value is not None)
-        n, below = len(known), ranks_below(len(known))
+        measured = sorted(value for value in values if value is not None)
+        n, below = len(measured), ranks_below(len(measured))
         if not n:
             return cls()
         # order statistics, counted from both ends
-        low, high = (known[below - 1], known[n - below]) if below else (None, None)
-        return cls(n, median(known), low, high, known[math.ceil(0.9 * n) - 1] if n >= P90_FROM else None)
+        low, high = (measured[below - 1], measured[n - below]) if below else (None, None)
+        return cls(n, median(measured), low, high, measured[math.ceil(0.9 * n) - 1] if n >= P90_FROM else None)
 
 
 @dataclass(frozen=True)
@@ -215,8 +215,8 @@ def episodes_of(asks: Iterable[Asked]) -> int:
     return len({one.episode for one in asks})
 
 
-def is_useful(one: Asked) -> bool:
-    return one.status == "answered" and one.read
+def is_useful(ask: Asked) -> bool:
+    return ask.status == "answered" and ask.read
 
 
 def desk_line(
@@ -237,10 +237,10 @@ def desk_line(
         asks=len(asks),
         answered=len(answered),
         in_time=Proportion.of_asks(
-            (one for one in asks if one.status in ("answered", "fell_back")), lambda one: one.status == "answered"
+            (one for one in asks if one.status in ("answered", "fell_back")), lambda ask: ask.status == "answered"
         ),
-        passed=Proportion.of_asks(asks, lambda one: bool(one.passed_by)),
-        drafted=Proportion.of_asks(by_people, lambda one: bool(one.drafted_by)),
+        passed=Proportion.of_asks(asks, lambda ask: bool(ask.passed_by)),
+        drafted=Proportion.of_asks(by_people, lambda ask: bool(ask.drafted_by)),
         kept=Middle.among(one.kept for one in answered),
         open=state["open"],
         cancelled=state["cancelled"],
@@ -262,10 +262,10 @@ def _shared(answered: Sequence[Asked], advised: Sequence[Asked]) -> dict[str, An
         "waited": Middle.among(one.waited_s for one in answered),
         "took": Middle.among(one.took_s for one in answered),
         "per_hour": per_hour(answered),
-        "followed": Proportion.of_asks(compared_only, lambda one: one.followed == FOLLOWED),
+        "followed": Proportion.of_asks(compared_only, lambda ask: ask.followed == FOLLOWED),
         "cannot_tell": len(compared) - len(compared_only),
         "completed": Proportion.count(verdicts.values()),
-        "taken": Proportion.of_asks((one for one in answered if one.is_by_person), lambda one: one.taken),
+        "taken": Proportion.of_asks((one for one in answered if one.is_by_person), lambda ask: ask.taken),
     }
 
 
@@ -275,20 +275,20 @@ def expert_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[MetricsLi
     `names` by key: of experts without an accepted answer.
     """
     by: dict[str, list[Asked]] = {}
-    for one in asks:
-        mine = _expert_of(one)
-        for key in {*([mine] if mine else []), *one.late_by, *one.passed_by}:
-            by.setdefault(key, []).append(one)
+    for ask in asks:
+        mine = _expert_of(ask)
+        for key in {*([mine] if mine else []), *ask.late_by, *ask.passed_by}:
+            by.setdefault(key, []).append(ask)
     humans = [one for one in asks if one.status == "answered" and one.is_by_person]
     # from the oldest on, so that the newest name of an expert wins
-    known = names | {_expert_of(one): one.author for one in reversed(asks) if one.author}
-    return [_expert_line(key, known.get(key, key), some, humans) for key, some in by.items()]
+    latest_names = names | {_expert_of(one): one.author for one in reversed(asks) if one.author}
+    return [_expert_line(key, latest_names.get(key, key), some, humans) for key, some in by.items()]
 
 
-def _expert_of(one: Asked) -> str:
+def _expert_of(ask: Asked) -> str:
     """Return the expert whose row counts this ask's advice. A cached answer counts for no expert."""
-    source = source_named(one.source)
-    return one.source if source.is_reused else one.author_key if source.is_written else ""
+    source = source_named(ask.source)
+    return ask.source if source.is_reused else ask.author_key if source.is_written else ""
 
 
 def _expert_line(key: str, name: str, asks: Sequence[Asked], humans: Sequence[Asked]) -> MetricsLine:
@@ -331,7 +331,7 @@ def arm_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[MetricsLine]
     `names` of runs by ID. Episodes without a run share a row.
     """
     lines = []
-    for (run, arm), some in _by(asks, lambda one: (one.run, one.arm)).items():
+    for (run, arm), some in _by(asks, lambda ask: (ask.run, ask.arm)).items():
         name = names.get(run, run) if run else "No run"
         lines.append(desk_line(some, "arm", f"{run}/{arm}", name, run=run, arm=arm))
     return lines
@@ -339,7 +339,7 @@ def arm_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[MetricsLine]
 
 def call_lines(called: Sequence[Called]) -> list[Calls]:
     lines = []
-    for key, some in _by(called, lambda one: one.model_key).items():
+    for key, some in _by(called, lambda call: call.model_key).items():
         words = Counter(one.fault for one in some if one.fault).most_common(WORDS)
         lines.append(
             Calls(
@@ -381,5 +381,5 @@ def sorted_lines(lines: Iterable[MetricsLine], sort: str) -> list[MetricsLine]:
     column, down = sort.removeprefix("-"), sort.startswith("-")
     by_name = sorted(lines, key=lambda line: (line.name.casefold(), line.key))
     values = [(SORTS[column](line), line) for line in by_name]
-    known = sorted((one for one in values if one[0] is not None), key=lambda one: one[0], reverse=down)
-    return [line for _, line in known] + [line for value, line in values if value is None]
+    with_value = sorted((one for one in values if one[0] is not None), key=lambda pair: pair[0], reverse=down)
+    return [line for _, line in with_value] + [line for value, line in values if value is None]

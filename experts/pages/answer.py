@@ -123,10 +123,10 @@ def _is_plain(request: HttpRequest) -> bool:
     return is_named(request.POST, decision_fields.MARK)
 
 
-def give_ahead(request: MemberRequest, wanted: StandingAnswerBody, refused_words: str) -> None:
+def give_ahead(request: MemberRequest, body: StandingAnswerBody, refused_words: str) -> None:
     """Give a standing answer after what it came with, which stays sent if this one is refused."""
     try:
-        _, answered = standing_answers.give(request.actor, wanted)
+        _, answered = standing_answers.give(request.actor, body)
     except AppError as refused:
         messages.warning(request, f"{refused_words}: {refused.message}")
         return
@@ -176,9 +176,9 @@ def draft_of_model(request: MemberRequest, pk: str) -> HttpResponse:
     """Show the state of a model's draft, and its text on request. A POST requests one, with a hint a new one."""
     if request.method == "POST":
         desk.want_draft(request.actor, pk, text_of(request.POST, "hint").strip())
-    one = _ask(request, pk)
-    draft = model_draft(one, timezone.now())
-    return _fragment("experts/ask/_draft.html", {"ask": one, "draft": draft, "shown": is_named(request.GET, "show")})
+    ask = _ask(request, pk)
+    draft = model_draft(ask, timezone.now())
+    return _fragment("experts/ask/_draft.html", {"ask": ask, "draft": draft, "shown": is_named(request.GET, "show")})
 
 
 @require_GET
@@ -186,10 +186,10 @@ def draft_of_model(request: MemberRequest, pk: str) -> HttpResponse:
 @ask_form
 def verifier(request: MemberRequest, pk: str) -> HttpResponse:
     """Show the verifier's text to experts who answer with access to it. It is only read here, never run."""
-    one = _ask(request, pk)
-    if one.privilege != Privilege.SEES_VERIFIER:
+    ask = _ask(request, pk)
+    if ask.privilege != Privilege.SEES_VERIFIER:
         raise Forbidden("This ask is blind: experts cannot see the verifier.")
-    episode = one.episode
+    episode = ask.episode
     task = (episode.scenario, episode.task_idx, episode.scenario_digest)
     text, blockers = repairs.text_in_force(episode.project, *task), packs.blockers_of(*task)
     return _fragment("experts/ask/_verifier.html", {"text": clean(text), "blockers": blockers})
@@ -200,29 +200,29 @@ def verifier(request: MemberRequest, pk: str) -> HttpResponse:
 @ask_form
 def similar(request: MemberRequest, pk: str) -> HttpResponse:
     """Show earlier answers to similar asks, to read and to start from; for an approval earlier decisions."""
-    one = _ask(request, pk)
-    if ASK_KINDS[one.kind].is_approval:
-        found, total = earlier_decisions(request.actor, one, timezone.now())
-        return _fragment("experts/ask/_earlier_decisions.html", {"ask": one, "found": found, "total": total})
-    return _fragment("experts/ask/_similar.html", {"ask": one, "found": earlier(request.actor, one)})
+    ask = _ask(request, pk)
+    if ASK_KINDS[ask.kind].is_approval:
+        decisions, total = earlier_decisions(request.actor, ask, timezone.now())
+        return _fragment("experts/ask/_earlier_decisions.html", {"ask": ask, "found": decisions, "total": total})
+    return _fragment("experts/ask/_similar.html", {"ask": ask, "found": earlier(request.actor, ask)})
 
 
 @require_GET
 @part_of("ask", "Changed rows")
 @ask_page
 def tables(request: MemberRequest, pk: str) -> HttpResponse:
-    found, older = tables_of(request.actor, _ask(request, pk).episode)
-    return _fragment("experts/ask/_tables.html", {"tables": found, "older": older})
+    changes, older = tables_of(request.actor, _ask(request, pk).episode)
+    return _fragment("experts/ask/_tables.html", {"tables": changes, "older": older})
 
 
 def tags_for(actor: Actor, ask: Ask) -> dict[str, dict[str, str]]:
     """Return each tag with this person's value and the value that the next press sets: yes, no, not set."""
-    said, yes_no = tags_of(actor, ask), tagging.TAG_VALUES
+    chosen, yes_no = tags_of(actor, ask), tagging.TAG_VALUES
     # yes, no, not set, and around again
     order = dict(zip(yes_no, (*yes_no[1:], yes_no[0]), strict=True))
     tags = {}
     for label, words in TAG_WORDS.items():
-        value = said.get(label, "")
+        value = chosen.get(label, "")
         tags[label] = {"value": value, "next": order[value], "words": words, "state": TAG_STATES[value]}
     return tags
 
@@ -231,11 +231,11 @@ def tags_for(actor: Actor, ask: Ask) -> dict[str, dict[str, str]]:
 @member_required(may_annotate, rows=Ask.objects.all)
 def tag(request: MemberRequest, pk: str) -> HttpResponse:
     """Set one tag of the question. A script gets the row of tags, a plain form the page."""
-    one = _ask(request, pk)
+    ask = _ask(request, pk)
     label, _, value = text_of(request.POST, "tag").partition(":")
-    tagging.tag(request.actor, one, label, value)
+    tagging.tag(request.actor, ask, label, value)
     if request.headers.get("HX-Request"):
-        return _fragment("experts/ask/_tags.html", {"ask": one, "tags": tags_for(request.actor, one)})
+        return _fragment("experts/ask/_tags.html", {"ask": ask, "tags": tags_for(request.actor, ask)})
     return redirect("ask", pk)
 
 
@@ -299,7 +299,7 @@ def _replies(request: MemberRequest) -> HttpResponse:
     actor = request.actor
     mine = set(changeable_replies(actor).values_list("pk", flat=True))
     kept = [
-        {"pk": one.pk, "text": clean(one.text), "shared": one.shared, "by": clean(one.author), "mine": one.pk in mine}
-        for one in (*replies_of(actor), *shared_replies(actor))
+        {"pk": row.pk, "text": clean(row.text), "shared": row.shared, "by": clean(row.author), "mine": row.pk in mine}
+        for row in (*replies_of(actor), *shared_replies(actor))
     ]
     return render(request, "experts/ask/_replies.html", {"replies": kept})

@@ -88,32 +88,32 @@ def _ask(
 ) -> HttpResponse:
     """Show the page of one ask for this person; `ahead`, as if they had claimed it."""
     actor, now = request.actor, timezone.now()
-    one = visible_or_404(asks_of(actor), actor, pk)
-    asked, claim = one_ask.asked_for(one), one_ask.claim_of(actor, one, now, ahead)
-    result, lens = _result(one, actor), lens_of(actor, one.episode)
+    row = visible_or_404(asks_of(actor), actor, pk)
+    asked, claim = one_ask.asked_for(row), one_ask.claim_of(actor, row, now, ahead)
+    result, lens = _result(row, actor), lens_of(actor, row.episode)
     is_edit = result.own.may_edit and (amend or is_named(request.GET, "amend"))
-    holds_it = one.is_open and claim.is_mine
+    holds_it = row.is_open and claim.is_mine
     nonce = secrets.token_urlsafe(12)
     context = {
-        **_beside(one),
+        **_beside(row),
         "frame": frame,
         "ahead": ahead,
         "me": actor.name,
         "may_advise": holds(actor, may_advise),
         "may_annotate": holds(actor, may_annotate),
         "asked": asked,
-        "background": one_ask.background_of(one, one.assignment.is_held(now)),
+        "background": one_ask.background_of(row, row.assignment.is_held(now)),
         "claim": claim,
-        "form": one_ask.form_of(actor, one, asked, is_edit, refused, nonce) if is_edit or holds_it else None,
-        "help": one_ask.help_for(actor, one, now) if holds_it else None,
-        "around": one_ask.steps_around(lens, one),
+        "form": one_ask.form_of(actor, row, asked, is_edit, refused, nonce) if is_edit or holds_it else None,
+        "help": one_ask.help_for(actor, row, now) if holds_it else None,
+        "around": one_ask.steps_around(lens, row),
         "result": result,
-        "late": board.late_words(one),
-        "unsent": None if one.is_open else unsent(actor, one),
+        "late": board.late_words(row),
+        "unsent": None if row.is_open else unsent(actor, row),
         # a page that is fetched ahead is not being looked at
-        "looking": desk.look_at(actor, one.pk) if one.is_open and not ahead else [],
-        "tags": tags_for(actor, one),
-        "tools": wall.tools_of(one.episode),
+        "looking": desk.look_at(actor, row.pk) if row.is_open and not ahead else [],
+        "tags": tags_for(actor, row),
+        "tools": wall.tools_of(row.episode),
         "problem": refused.problem,
     }
     return render(request, "experts/ask/ask.html", context, status=refused.status)
@@ -124,11 +124,11 @@ def _ask(
 @ask_form
 def ahead(request: MemberRequest, pk: str) -> HttpResponse:
     """Show the page of the person's next ask as if they had claimed it. Claims nothing."""
-    found = board.next_for(request.actor, timezone.now(), after=pk)
-    if found is None:
+    upcoming = board.next_for(request.actor, timezone.now(), after=pk)
+    if upcoming is None:
         return HttpResponse(status=204)
-    page = _ask(request, found.pk, ahead=True, frame=SWAPPED).content.decode()
-    return JsonResponse({"ask": found.pk, "page": page})
+    page = _ask(request, upcoming.pk, ahead=True, frame=SWAPPED).content.decode()
+    return JsonResponse({"ask": upcoming.pk, "page": page})
 
 
 @dataclass(frozen=True)
@@ -142,23 +142,23 @@ class AskResult:
     family: list[Mine]
 
 
-def _result(one: Ask, actor: Actor) -> AskResult:
+def _result(row: Ask, actor: Actor) -> AskResult:
     return AskResult(
-        headline=endings.headline(one, actor),
-        line=endings.line(one),
-        outcome=board.outcome_of(actor, one),
-        own=mine_of(actor, one, timezone.now()),
-        family=[] if one.is_open else family_of(actor, one),
+        headline=endings.headline(row, actor),
+        line=endings.line(row),
+        outcome=board.outcome_of(actor, row),
+        own=mine_of(actor, row, timezone.now()),
+        family=[] if row.is_open else family_of(actor, row),
     )
 
 
-def _beside(one: Ask) -> dict[str, Any]:
+def _beside(row: Ask) -> dict[str, Any]:
     """Return what steps and the head are drawn from."""
     return {
-        "ask": one,
-        "episode": one.episode,
-        "ended": not one.episode.is_live,
-        "budget": one.episode.max_steps if one.episode.is_live else None,
+        "ask": row,
+        "episode": row.episode,
+        "ended": not row.episode.is_live,
+        "budget": row.episode.max_steps if row.episode.is_live else None,
     }
 
 
@@ -167,21 +167,21 @@ def _beside(one: Ask) -> dict[str, Any]:
 @ask_page
 def ask_fragments(request: MemberRequest, pk: str) -> HttpResponse:
     """Return steps as for an episode's page, with the texts about this ask."""
-    one = visible_or_404(asks_of(request.actor), request.actor, pk)
-    wish, lens = read(request.GET, windows.StepsAddress), lens_of(request.actor, one.episode)
-    steps = windows.after(lens, one.episode, wish.since, wish.limit, wish.again, one_ask.last_beside(lens, one))
-    parts = _parts(request.actor, one) if wish.parts != "0" else {}
-    return render(request, "experts/ask/_fragments.html", {**_beside(one), "steps": steps, **parts})
+    row = visible_or_404(asks_of(request.actor), request.actor, pk)
+    wish, lens = read(request.GET, windows.StepsAddress), lens_of(request.actor, row.episode)
+    steps = windows.after(lens, row.episode, wish.since, wish.limit, wish.again, one_ask.last_beside(lens, row))
+    parts = _parts(request.actor, row) if wish.parts != "0" else {}
+    return render(request, "experts/ask/_fragments.html", {**_beside(row), "steps": steps, **parts})
 
 
-def _parts(actor: Actor, one: Ask) -> dict[str, Any]:
-    mine = one.is_open and actor.owns(one.assignment.holder)
+def _parts(actor: Actor, row: Ask) -> dict[str, Any]:
+    mine = row.is_open and actor.owns(row.assignment.holder)
     return {
         "parts": True,
-        "looking": desk.look_at(actor, one.pk),
-        "asked": one_ask.asked_for(one),
-        "same_question": same_question_of(actor, one, timezone.now()) if mine else None,
-        "result": _result(one, actor),
+        "looking": desk.look_at(actor, row.pk),
+        "asked": one_ask.asked_for(row),
+        "same_question": same_question_of(actor, row, timezone.now()) if mine else None,
+        "result": _result(row, actor),
     }
 
 
@@ -304,8 +304,8 @@ def edit(request: MemberRequest, pk: str) -> HttpResponse:
     """Edit the person's answer, until the agent has read it."""
     wants_json = request.headers.get("Accept") == "application/json"
     try:
-        one = asks_of(request.actor).get(pk=pk)
-        body = checked_body(request, one, "mine")
+        row = asks_of(request.actor).get(pk=pk)
+        body = checked_body(request, row, "mine")
         advising.edit(
             request.actor,
             pk,
@@ -322,7 +322,7 @@ def edit(request: MemberRequest, pk: str) -> HttpResponse:
             return _refusal(refused, request.actor, pk)
         if isinstance(refused, Used):
             # the page of a closed ask has no form: it offers to save this text as an annotation
-            desk.keep_refused(request.actor, one.assignment.pk, text_of(request.POST, "text"), None)
+            desk.keep_refused(request.actor, row.assignment.pk, text_of(request.POST, "text"), None)
         return _ask(request, pk, _refused(request, pk, refused), amend=True)
     return JsonResponse({"next": reverse("ask", args=[pk])}) if wants_json else redirect("ask", pk)
 
@@ -338,11 +338,11 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     Refusals are shown on the next page.
     """
     actor, slot, token = _lease(request, pk)
-    one = asks_of(actor).get(pk=pk)
-    checked = checked_body(request, one, token)
+    row = asks_of(actor).get(pk=pk)
+    checked = checked_body(request, row, token)
     answered, form = (checked.text, checked.nonce, checked.tool_calls), read(request.POST, SentAnswer)
     # read before the answer is sent, so that a wrong one refuses the whole
-    ahead = _standing(request, one)
+    ahead = _standing(request, row)
     # the same press again, whose first response was lost, gives none twice
     repeated = Advice.objects.filter(ask=pk, author_key=actor.key, nonce=checked.nonce, late=False).exists()
     sent = advising.answer(
@@ -355,15 +355,15 @@ def _send(request: MemberRequest, pk: str) -> Advice:
         anyway=checked.anyway,
         asks_back=checked.asks_back,
     )
-    for wanted in [] if repeated else ahead:
-        give_ahead(request, wanted, "The answer is sent. Calls like it are not approved")
+    for standing in [] if repeated else ahead:
+        give_ahead(request, standing, "The answer is sent. Calls like it are not approved")
     # a question to one agent is none to the others
     if form.same_question and not checked.asks_back:
         text, nonce, calls = answered
-        one = Ask.objects.get(pk=pk)
+        row = Ask.objects.get(pk=pk)
         # a form can list any number of asks
         more = {"drafted_by": form.drafted_by, "overruled": sent.overruled}
-        _tell_family(request, advising.answer_group(actor, one, text, calls, nonce, form.same_question[:200], **more))
+        _tell_family(request, advising.answer_group(actor, row, text, calls, nonce, form.same_question[:200], **more))
     return sent
 
 
@@ -373,29 +373,29 @@ def _standing(request: MemberRequest, ask: Ask) -> list[StandingAnswerBody]:
     With verifier access they hold in the ask's run only: elsewhere they would decide blind asks.
     """
     text = text_of(request.POST, "standing")
-    given = parse_typed(text, "The standing answers") if text else []
+    rows = parse_typed(text, "The standing answers") if text else []
     try:
-        wanted = [
+        bodies = [
             StandingAnswerBody.model_validate(
-                {name: value for name, value in one.items() if name != "hours"}
-                | {"until": timezone.now() + timedelta(hours=one["hours"])}
+                {name: value for name, value in row.items() if name != "hours"}
+                | {"until": timezone.now() + timedelta(hours=row["hours"])}
             )
-            for one in given[:CALLS_MAX]
+            for row in rows[:CALLS_MAX]
         ]
     except (ValidationError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise Invalid("The standing answer is not readable. Uncheck it and check it again.") from error
     own = ask.episode.run_id
-    if ask.privilege != Privilege.BLIND and any(not one.run or one.run != own for one in wanted):
+    if ask.privilege != Privilege.BLIND and any(not one.run or one.run != own for one in bodies):
         raise Invalid("With verifier access, calls are approved ahead in the ask's run only.")
-    return wanted
+    return bodies
 
 
-def _tell_family(request: MemberRequest, said: dict[str, str]) -> None:
-    served = sum(not why for why in said.values())
+def _tell_family(request: MemberRequest, outcomes: dict[str, str]) -> None:
+    served = sum(not why for why in outcomes.values())
     if served:
         messages.success(request, f"Sent to {served + 1} asks.")
-    names = {one.pk: str(one.episode) for one in asks_of(request.actor).filter(pk__in=said)}
-    for pk, why in said.items():
+    names = {one.pk: str(one.episode) for one in asks_of(request.actor).filter(pk__in=outcomes)}
+    for pk, why in outcomes.items():
         if why:
             messages.warning(request, f"Not sent to {names[pk]}: {why}")
 
@@ -407,12 +407,12 @@ def _claim_next(request: MemberRequest) -> tuple[str | None, queue.AskClaim | No
     if fetched not in ("", "page"):  # the page's next ask, which it drops as soon as another ask opens
         with suppress(AppError):
             return fetched, queue.claim(actor, fetched)
-    found = board.next_for(actor, timezone.now())
-    if found is None:
+    upcoming = board.next_for(actor, timezone.now())
+    if upcoming is None:
         messages.success(request, "Sent. No other asks to claim.")
         return None, None
     try:
-        return found.pk, queue.claim(actor, found.pk)
+        return upcoming.pk, queue.claim(actor, upcoming.pk)
     except AppError:
         messages.warning(request, "Sent. Someone else claimed the next ask first.")
-    return found.pk, None
+    return upcoming.pk, None

@@ -56,26 +56,26 @@ def _show(
     # read again: a refusal can mean that someone else was first
     closing.close_if_due(link.ask.pk)
     # before the ask: of an answer that is sent between both reads, the ask alone would look withdrawn
-    given = link.said
-    found = link_of(link.token, timezone.now())
-    if found is None:
+    own_advice = link.said
+    current = link_of(link.token, timezone.now())
+    if current is None:
         return _page(request, {}, 410)
-    ask = found.ask
-    mine = found.gave(ask.accepted)
+    ask = current.ask
+    mine = current.gave(ask.accepted)
     # its answer was withdrawn: a link works once
-    if given is not None and not given.late and not mine and ask.is_open:
+    if own_advice is not None and not own_advice.late and not mine and ask.is_open:
         return _page(request, {}, 410)
-    said = ask.accepted if not ask.is_open else None
+    advice = ask.accepted if not ask.is_open else None
     asked = one_ask.asked_for(ask)
     context = {
-        "link": found,
+        "link": current,
         "ask": ask,
         "asked": asked,
         "plain": decision_fields.fields_of(asked.typed, typed_again(request, ask)) if asked.typed else None,
         "mine": mine,
         "headline": "" if ask.is_open else endings.headline(ask),
-        "said": said,
-        "lines": decided_lines(ask.typed, said.decision) if said is not None else [],
+        "said": advice,
+        "lines": decided_lines(ask.typed, advice.decision) if advice is not None else [],
         "may_withdraw": mine and ask.consumed_at is None and ask.episode.is_live,
         "problem": for_people(refused.message) if refused is not None else "",
         "may_overrule": isinstance(refused, ReturnedByModel),

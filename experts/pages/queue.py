@@ -121,9 +121,9 @@ def _day(actor: Actor, wish: filters.QueueQuery, now: datetime, zone: tzinfo) ->
 
 def _same_values(standing: StandingAnswer) -> list[tuple[str, str]]:
     """Return the arguments that must be equal, as people read JSON, each short enough for a row."""
-    said = ((clean(name), value_in_words(value)) for name, value in standing.arguments.items())
+    pairs = ((clean(name), value_in_words(value)) for name, value in standing.arguments.items())
     return [
-        (name[:VALUE_CHARS], f"{value[:VALUE_CHARS]}…" if len(value) > VALUE_CHARS else value) for name, value in said
+        (name[:VALUE_CHARS], f"{value[:VALUE_CHARS]}…" if len(value) > VALUE_CHARS else value) for name, value in pairs
     ]
 
 
@@ -172,19 +172,19 @@ def decide_together(request: MemberRequest) -> HttpResponse:
             # read before anything is approved, so that a wrong one refuses the whole
             ahead = batch.ahead_of(alike, read(request.POST, batch.AheadForm))
             ahead = None if batch.is_repeat(request.actor, alike.asks, form.nonce) else ahead
-        said = batch.decide(request.actor, chosen, verdict, form.reason, form.nonce)
+        outcomes = batch.decide(request.actor, chosen, verdict, form.reason, form.nonce)
     except AppError as refused:
         messages.warning(request, refused.message)
         keep(request, PAGE_NAME, chosen)
         return redirect(form.page)
-    done = sum(not why for why in said.values())
+    done = sum(not why for why in outcomes.values())
     if done:
         word = "Approved" if verdict == "approve" else "Rejected"
         messages.success(request, f"{word} {counted(done, 'call')}. You can withdraw each until its agent reads it.")
         if ahead is not None:
             give_ahead(request, ahead, "The calls are approved. Calls like them are not")
-    keep(request, PAGE_NAME, [pk for pk, why in said.items() if why])
-    for why, count in Counter(why for why in said.values() if why).items():
+    keep(request, PAGE_NAME, [pk for pk, why in outcomes.items() if why])
+    for why, count in Counter(why for why in outcomes.values() if why).items():
         messages.warning(request, f"{count} not decided: {why}")
     return redirect(form.page)
 
@@ -214,14 +214,14 @@ def next_ask(request: MemberRequest) -> HttpResponse:
     wish = filters.QueueQuery.read(QueryDict(view[1:2000])) if view.startswith("?") else None
     # bounded: at a busy desk others can be faster again and again
     for _ in range(5):
-        found = board.next_for(actor, timezone.now(), wish=wish)
-        if found is None:
+        ask = board.next_for(actor, timezone.now(), wish=wish)
+        if ask is None:
             break
         try:
-            queue.claim(actor, found.pk)
+            queue.claim(actor, ask.pk)
         except AppError:
             continue  # claimed or closed between the query and the claim; retry
-        return redirect("ask", found.pk)
+        return redirect("ask", ask.pk)
     messages.info(request, f"No ask to claim right now{_why_none(actor)}.")
     return redirect("queue")
 
@@ -237,9 +237,9 @@ def _why_none(actor: Actor) -> str:
 @member_required(may_see_queue)
 def newest_ask(request: MemberRequest) -> HttpResponse:
     """Show the newest ask that this person can act on, without claiming it."""
-    found = eligibility.newest_of(eligibility.spots(request.actor, timezone.now()))
-    if found is not None:
-        return redirect("ask", found.pk)
+    spot = eligibility.newest_of(eligibility.spots(request.actor, timezone.now()))
+    if spot is not None:
+        return redirect("ask", spot.pk)
     messages.info(request, f"No ask to open right now{_why_none(request.actor)}.")
     return redirect("queue")
 
@@ -320,9 +320,9 @@ def _transfer(request: MemberRequest, pk: str) -> str:
 def presence(request: MemberRequest) -> HttpResponse:
     """Record presence; with `away`, set Available or Away, for some `minutes` or without an end. Sent by every visible
     page."""
-    said, minutes, now = text_of(request.POST, "away"), text_of(request.POST, "minutes"), timezone.now()
+    choice, minutes, now = text_of(request.POST, "away"), text_of(request.POST, "minutes"), timezone.now()
     until = now + timedelta(minutes=int(minutes)) if minutes in AWAY_MINUTES else None
-    desk.seen(request.actor, {"1": True, "0": False}.get(said), until)
+    desk.seen(request.actor, {"1": True, "0": False}.get(choice), until)
     away = online.away_of(request.actor, now)
     if request.headers.get("Accept") == "application/json":
         end = away.away_until.isoformat() if away is not None and away.away_until else ""

@@ -195,18 +195,18 @@ def desk_page(request: MemberRequest) -> HttpResponse:
 
 def _save(request: MemberRequest, touched: Mapping[str, str]) -> None:
     """Save only the values that this form changed, so that concurrent changes of others stay."""
-    wanted: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     unread: dict[str, str] = {}
     for name, text in touched.items():
         try:
-            wanted[name] = _value(request, KNOBS[name], text)
+            changes[name] = _value(request, KNOBS[name], text)
         except ValueError as error:
             unread[name] = str(error)
-    problems = {**desk.problems_of(request.actor, wanted), **unread}
+    problems = {**desk.problems_of(request.actor, changes), **unread}
     if problems:
         raise PolicyRefused(problems)
-    desk.set_policy(request.actor, **wanted)
-    names = ", ".join(KNOBS[name].label.lower() for name in wanted)
+    desk.set_policy(request.actor, **changes)
+    names = ", ".join(KNOBS[name].label.lower() for name in changes)
     messages.success(request, f"Saved: {names}. Applies to new asks." if names else "No changes.")
 
 
@@ -220,18 +220,18 @@ def _typed(request: MemberRequest, knob: Knob) -> str:
 def _was(text: str) -> dict[str, str]:
     """Return the values that the form showed when it was opened."""
     try:
-        given = parse_json(text.encode("utf-8", "surrogatepass"))
+        shown = parse_json(text.encode("utf-8", "surrogatepass"))
     except BadJson:
         return {}
-    return {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
+    return {str(name): str(value) for name, value in shown.items()} if isinstance(shown, dict) else {}
 
 
 def _texts(row: Desk) -> dict[str, str]:
     """Return the values as the form shows them."""
-    return {name: _text(getattr(row, name)) for name in KNOBS}
+    return {name: _form_text(getattr(row, name)) for name in KNOBS}
 
 
-def _text(value: Any) -> str:
+def _form_text(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, Membership):
@@ -299,9 +299,9 @@ def _page(
 
 def _models(now: str) -> list[tuple[str, str]]:
     """Return the expert models to choose from; one that was chosen and is no longer configured stays."""
-    known = [(name, f"{name} ({endpoint.model})") for name, endpoint in settings.EXPERT_ENDPOINTS.items()]
+    configured = [(name, f"{name} ({endpoint.model})") for name, endpoint in settings.EXPERT_ENDPOINTS.items()]
     unset = [(now, f"{now}, not configured")] if now and now not in settings.EXPERT_ENDPOINTS else []
-    return [("", "Off"), *known, *unset]
+    return [("", "Off"), *configured, *unset]
 
 
 def _changed(entry: AuditEntry) -> str:

@@ -45,10 +45,10 @@ def _here(request: MemberRequest) -> QueueQuery:
 
 def _list(request: MemberRequest) -> HttpResponse:
     actor, now, here = request.actor, timezone.now(), _here(request)
-    found, directs = eligibility.spots(actor, now), holds(actor, may_set_desk)
+    spots, directs = eligibility.spots(actor, now), holds(actor, may_set_desk)
     rows = []
     for view in QUEUE_VIEWS.of(actor):
         wish = QueueQuery.read(QueryDict(view.query.removeprefix("?")))
-        count, mine = len(matching(actor, found, wish, now)), actor.owns(view.author_key)
+        count, mine = len(matching(actor, spots, wish, now)), actor.owns(view.author_key)
         rows.append({"view": view, "count": count, "mine": mine, "may_drop": mine or directs, "here": wish == here})
     return HttpResponse(render_to_string("experts/queue/_views.html", {"rows": rows, "here": here.query()}))

@@ -42,19 +42,19 @@ NOTE = "note"
 def interaction(request: HttpRequest) -> HttpResponse:
     """Claim an ask, open the window of an answer, send it, or release the ask when the window is closed."""
     _refuse_unsigned(request)
-    payload = _read(text_of(request.POST, "payload"))
+    payload = _read_payload(text_of(request.POST, "payload"))
     user = str(_dict(payload.get("user")).get("id", ""))
     if payload.get("type") == "block_actions":
         return _pressed(payload, user)
-    given = _given(payload)
-    found = slack.pressed_by(KIND, str(given.get("delivery", "")), user)
-    if found is None:
+    carried = _given(payload)
+    match = slack.pressed_by(KIND, str(carried.get("delivery", "")), user)
+    if match is None:
         return _problem("You can't answer this ask.")
-    row, actor = found
+    row, actor = match
     if payload.get("type") == "view_submission":
-        return _submitted(payload, row, actor, given)
+        return _submitted(payload, row, actor, carried)
     if payload.get("type") == "view_closed":
-        _released(actor, given)
+        _released(actor, carried)
     return HttpResponse()
 
 
@@ -63,13 +63,13 @@ def interaction(request: HttpRequest) -> HttpResponse:
 def event(request: HttpRequest) -> HttpResponse:
     """Take a reply in a message's thread as the answer to a question. Edited and deleted messages change nothing."""
     _refuse_unsigned(request)
-    payload = _read(request.body.decode("utf-8", "replace"))
+    payload = _read_payload(request.body.decode("utf-8", "replace"))
     if payload.get("type") == "url_verification":
         return JsonResponse({"challenge": str(payload.get("challenge", ""))})
-    said = _dict(payload.get("event"))
-    is_reply = said.get("type") == "message" and said.get("thread_ts") and not said.get("subtype")
-    if is_reply and not said.get("bot_id"):
-        _replied({name: str(said.get(name, "")) for name in ("user", "channel", "thread_ts", "ts", "text")})
+    message = _dict(payload.get("event"))
+    is_reply = message.get("type") == "message" and message.get("thread_ts") and not message.get("subtype")
+    if is_reply and not message.get("bot_id"):
+        _replied({name: str(message.get(name, "")) for name in ("user", "channel", "thread_ts", "ts", "text")})
     return HttpResponse()
 
 
@@ -83,7 +83,7 @@ def _refuse_unsigned(request: HttpRequest) -> None:
         raise Unauthenticated
 
 
-def _read(text: str) -> dict[str, Any]:
+def _read_payload(text: str) -> dict[str, Any]:
     try:
         return _dict(parse_json(text.encode("utf-8", "surrogatepass")))
     except BadJson as error:
@@ -109,10 +109,10 @@ def _pressed(payload: Mapping[str, Any], user: str) -> HttpResponse:
     if action.get("action_id") not in (ANSWER, "awm_claim", slack_answers.ANYWAY):
         return HttpResponse()  # a link, which Slack reports, too
     delivery, _, version = str(action.get("value", "")).partition(" ")
-    found = slack.pressed_by(KIND, delivery, user)
-    if found is None:
+    match = slack.pressed_by(KIND, delivery, user)
+    if match is None:
         return _message(payload, "You can't answer this ask.")
-    row, actor = found
+    row, actor = match
     try:
         if action["action_id"] == slack_answers.ANYWAY:
             slack_answers.send_anyway(row, actor, version)
@@ -141,14 +141,14 @@ def _problem(words: str, block: str = NOTE) -> HttpResponse:
     return JsonResponse({"response_action": "errors", "errors": {block: words[:500]}})
 
 
-def _released(actor: Actor, given: Mapping[str, Any]) -> None:
+def _released(actor: Actor, carried: Mapping[str, Any]) -> None:
     try:
-        queue.release(actor, str(given.get("assignment")), str(given.get("lease")))
+        queue.release(actor, str(carried.get("assignment")), str(carried.get("lease")))
     except AppError:
         return  # answered, expired or taken since: nothing to give up
 
 
-def _submitted(payload: Mapping[str, Any], row: Delivery, actor: Actor, given: Mapping[str, Any]) -> HttpResponse:
+def _submitted(payload: Mapping[str, Any], row: Delivery, actor: Actor, carried: Mapping[str, Any]) -> HttpResponse:
     ask = asks_of(actor).filter(pk=row.subject_id).first()
     if ask is None:
         return _problem("This ask no longer exists.")
@@ -161,35 +161,35 @@ def _submitted(payload: Mapping[str, Any], row: Delivery, actor: Actor, given: M
     try:
         decision = _decision(ask.typed, fields) if ask.typed else None
         advising.refuse_misfit(actor, ask, text, decision)
-        slack_answers.send(row, actor, ask, text, decision, nonce, _held(actor, ask, given))
+        slack_answers.send(row, actor, ask, text, decision, nonce, _held(actor, ask, carried))
     except AppError as refused:
         return _problem(for_people(refused.message))
     return HttpResponse()
 
 
-def _held(actor: Actor, ask: Ask, given: Mapping[str, Any]) -> tuple[str, str]:
+def _held(actor: Actor, ask: Ask, carried: Mapping[str, Any]) -> tuple[str, str]:
     """Return assignment and lease: a new claim, since a window can be open longer than a lease. If someone else has the
     ask, the lease of the press: with it the text is stored beside the ask.
     """
     try:
         lease = queue.claim(actor, ask.pk)
     except AppError:
-        return str(given.get("assignment")), str(given.get("lease"))
+        return str(carried.get("assignment")), str(carried.get("lease"))
     return lease.assignment_id, lease.lease_token
 
 
 def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a window by block: a text, an option's number, or the numbers of several."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for block, elements in values.items():
         element = _dict(_dict(elements).get("value"))
         if isinstance(many := element.get("selected_options"), list):
-            found[block] = [str(_dict(one).get("value")) for one in many]
+            fields[block] = [str(_dict(one).get("value")) for one in many]
         elif "selected_option" in element:
-            found[block] = str(_dict(element["selected_option"]).get("value", ""))
+            fields[block] = str(_dict(element["selected_option"]).get("value", ""))
         else:
-            found[block] = with_line_ends(str(element.get("value") or ""))
-    return found
+            fields[block] = with_line_ends(str(element.get("value") or ""))
+    return fields
 
 
 def _decision(typed: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,8 +200,8 @@ def _decision(typed: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, 
             calls.append({"id": call["id"], "verdict": fields.get(f"call:{place}", ""), **reason})
         return {"calls": calls}
     chosen = fields.get("chosen") or []
-    known = {str(place): one["id"] for place, one in enumerate(typed["options"])}
-    picked = [known[one] for one in (chosen if isinstance(chosen, list) else [chosen]) if one in known]
+    by_place = {str(place): one["id"] for place, one in enumerate(typed["options"])}
+    picked = [by_place[one] for one in (chosen if isinstance(chosen, list) else [chosen]) if one in by_place]
     return {"chosen": picked} | ({"other": other} if (other := fields.get("other")) else {})
 
 
@@ -212,7 +212,7 @@ def _window(ask: Ask) -> dict[str, Any] | None:
     asked = _calls(typed) if kind.is_approval else _options(typed) if kind.is_choice else []
     if not blocks or asked is None or kind.is_form:
         return None
-    note = _input(NOTE, "Note to the agent" if typed else "Your answer", _text(), optional=bool(typed))
+    note = _input(NOTE, "Note to the agent" if typed else "Your answer", _text_area(), optional=bool(typed))
     return {
         "type": "modal",
         "callback_id": ANSWER,
@@ -240,7 +240,7 @@ def _calls(typed: Mapping[str, Any]) -> list[dict[str, Any]] | None:
         radio = {"type": "radio_buttons", "options": [_option(*one) for one in verdicts]}
         blocks += _texts(words)
         blocks.append(_input(f"call:{place}", f"Call {place + 1}", radio))
-        blocks.append(_input(f"why:{place}", "Reason, required to reject", _text(), optional=True))
+        blocks.append(_input(f"why:{place}", "Reason, required to reject", _text_area(), optional=True))
     return blocks
 
 
@@ -251,7 +251,7 @@ def _options(typed: Mapping[str, Any]) -> list[dict[str, Any]] | None:
         return None
     kind = "multi_static_select" if typed.get("many") else "static_select"
     element = {"type": kind, "options": [_option(label, str(place)) for place, label in enumerate(labels)]}
-    other = [_input("other", "Other", _text(), optional=True)] if typed.get("other") else []
+    other = [_input("other", "Other", _text_area(), optional=True)] if typed.get("other") else []
     return [_input("chosen", "Your choice", element, optional=bool(other)), *other]
 
 
@@ -259,7 +259,7 @@ def _option(words: str, value: str) -> dict[str, Any]:
     return {"text": slack.plain(words), "value": value}
 
 
-def _text() -> dict[str, Any]:
+def _text_area() -> dict[str, Any]:
     return {"type": "plain_text_input", "multiline": True, "max_length": 3000}
 
 
@@ -268,13 +268,13 @@ def _input(block: str, label: str, element: dict[str, Any], optional: bool = Fal
     return {"type": "input", "block_id": block, "label": slack.plain(label), "element": field, "optional": optional}
 
 
-def _replied(said: Mapping[str, str]) -> None:
+def _replied(message: Mapping[str, str]) -> None:
     """Answer the question of a message with the reply in its thread."""
-    found = slack.replied_to(KIND, said["channel"], said["thread_ts"], said["user"])
-    if found is None:
+    match = slack.replied_to(KIND, message["channel"], message["thread_ts"], message["user"])
+    if match is None:
         return
-    row, actor = found
-    nonce = f"slack:{said['channel']}:{said['ts']}"[:150]
+    row, actor = match
+    nonce = f"slack:{message['channel']}:{message['ts']}"[:150]
     try:
         ask = visible_or_404(asks_of(actor), actor, row.subject_id)
         closing.close_if_due(ask.pk)
@@ -283,9 +283,9 @@ def _replied(said: Mapping[str, str]) -> None:
             return
         if ask.typed:
             raise Invalid("This ask wants a decision. Press Answer.")
-        advising.refuse_misfit(actor, ask, said["text"], None)
+        advising.refuse_misfit(actor, ask, message["text"], None)
         lease = queue.claim(actor, ask.pk)
         held = (lease.assignment_id, lease.lease_token)
-        slack_answers.send(row, actor, ask, with_line_ends(said["text"]), None, nonce, held)
+        slack_answers.send(row, actor, ask, with_line_ends(message["text"]), None, nonce, held)
     except (AppError, NotFound) as refused:
-        slack.reply(said["channel"], said["thread_ts"], f"Not sent: {refused.message}")
+        slack.reply(message["channel"], message["thread_ts"], f"Not sent: {refused.message}")

@@ -86,13 +86,13 @@ def answer(
     """
     may_advise(actor)
     slot = _slot_of(actor, assignment_id)
-    said = Said(text, tool_calls, check(slot.ask, text, tool_calls, decision), asks_back)
-    _refuse_question(slot.ask, said)
-    _look_again(actor, slot.ask, said)
+    words = Said(text, tool_calls, check(slot.ask, text, tool_calls, decision), asks_back)
+    _refuse_question(slot.ask, words)
+    _look_again(actor, slot.ask, words)
     # the same press again was looked at
-    overruled = _overruled(actor, slot.ask, said, anyway) if not _is_sent(actor, slot.ask, nonce) else ""
+    overruled = _overruled(actor, slot.ask, words, anyway) if not _is_sent(actor, slot.ask, nonce) else ""
     began = _beginning(slot.ask, drafted_by, text)
-    return _accept(actor, slot, lease_token, said, nonce, began, confidence, overruled=overruled)
+    return _accept(actor, slot, lease_token, words, nonce, began, confidence, overruled=overruled)
 
 
 def _slot_of(actor: Actor, assignment_id: str) -> Assignment:
@@ -156,19 +156,19 @@ def _tools_of(ask: Ask) -> Iterator[dict[str, Any]]:
     yield from ask.episode.tools or []
 
 
-def _refuse_question(ask: Ask, said: Said) -> None:
+def _refuse_question(ask: Ask, words: Said) -> None:
     """Raise if this answer cannot be a question to the agent."""
-    if said.asks_back and ask.typed:
+    if words.asks_back and ask.typed:
         raise Invalid("asks_back: a typed ask is answered with a decision. Reject with your question as the reason.")
-    if said.asks_back and (said.tool_calls or not said.text.strip()):
+    if words.asks_back and (words.tool_calls or not words.text.strip()):
         raise Invalid("asks_back: write the question as text, without suggested calls.")
 
 
 def refuse_misfit(actor: Actor, ask: Ask, text: str, decision: Any, tool_calls: list[ToolCall] | None = None) -> Said:
     """Raise if an answer would be refused for what it says, before the ask is claimed for it; return it checked."""
-    said = Said(text, tool_calls, check(ask, text, tool_calls, decision))
-    _look_again(actor, ask, said)
-    return said
+    words = Said(text, tool_calls, check(ask, text, tool_calls, decision))
+    _look_again(actor, ask, words)
+    return words
 
 
 def _is_sent(actor: Actor, ask: Ask, nonce: str) -> bool:
@@ -176,25 +176,25 @@ def _is_sent(actor: Actor, ask: Ask, nonce: str) -> bool:
     return bool(nonce) and not ask.is_open and sent.exists()
 
 
-def _overruled(actor: Actor, ask: Ask, said: Said, anyway: bool) -> str:
+def _overruled(actor: Actor, ask: Ask, words: Said, anyway: bool) -> str:
     """Return the reason of a second look that the author overrules. Raises for one that returns this answer.
 
     Every way by which an answer of a person leaves comes through here, or sends the same words to asks that are alike.
     """
-    return next((reason for look in _looks if (reason := look(actor, ask, said, anyway))), "")
+    return next((reason for look in _looks if (reason := look(actor, ask, words, anyway))), "")
 
 
-def _look_again(actor: Actor, ask: Ask, said: Said) -> None:
+def _look_again(actor: Actor, ask: Ask, words: Said) -> None:
     """Raise if a rule of the project returns this answer. Models have their own check, and no one to return it to.
 
     The ask was read with `project__desk`.
     """
     rules = desk_read_with(ask.project).second_look if not actor.model else ""
     if rules:
-        calls = [call.model_dump() for call in said.tool_calls or []]
+        calls = [call.model_dump() for call in words.tool_calls or []]
         # as people read them: escapes would hide letters of other scripts from a pattern
-        parts = [json.dumps(one, ensure_ascii=False) for one in (calls, said.decision) if one]
-        second_look.refuse(rules, [said.text, *parts])
+        parts = [json.dumps(one, ensure_ascii=False) for one in (calls, words.decision) if one]
+        second_look.refuse(rules, [words.text, *parts])
 
 
 def _refuse_unfit(ask: Ask, tool_calls: list[ToolCall] | None) -> None:
@@ -225,8 +225,8 @@ def _accept(
         ask = closing.locked(slot.ask_id)
         with connection.cursor() as cursor:
             cursor.execute(SENT, {"ask": ask.pk, "slot": slot.pk, "author": actor.key, "nonce": nonce})
-            slot_state, slot_token, said, has_files = cursor.fetchone()
-        repeated = Advice.objects.get(pk=said) if said else None
+            slot_state, slot_token, sent_id, has_files = cursor.fetchone()
+        repeated = Advice.objects.get(pk=sent_id) if sent_id else None
         if repeated is not None and not repeated.late:
             return repeated
         now = timezone.now()
@@ -322,10 +322,10 @@ def edit(
     """Replace the caller's answer with a new row. Raises if the agent has read it. Marks of a model's draft stay."""
     may_advise(actor)
     seen = visible_or_404(Ask.objects.select_related("accepted", "episode"), actor, ask_id)
-    said = Said(text, tool_calls, check(seen, text, tool_calls, decision), asks_back)
-    _refuse_question(seen, said)
-    _look_again(actor, seen, said)
-    overruled = _overruled(actor, seen, said, anyway)
+    words = Said(text, tool_calls, check(seen, text, tool_calls, decision), asks_back)
+    _refuse_question(seen, words)
+    _look_again(actor, seen, words)
+    overruled = _overruled(actor, seen, words, anyway)
     began = _beginning(seen, drafted_by or (began_with(seen.accepted) if seen.accepted else ""), text)
     with transaction.atomic():
         ask = closing.locked(ask_id)
@@ -335,7 +335,7 @@ def edit(
             return before
         # the time from claim to answer stays that of the first version
         advice = _new_advice(
-            ask, actor, said, began, nonce=nonce, supersedes=before, took_s=before.took_s, overruled=overruled
+            ask, actor, words, began, nonce=nonce, supersedes=before, took_s=before.took_s, overruled=overruled
         )
         advice.drafted_by = advice.drafted_by or before.drafted_by
         advice.taken_from_id = advice.taken_from_id or before.taken_from_id
@@ -430,8 +430,8 @@ def _answer_same(
         _look_again(actor, ask, Said(text, tool_calls))
         lease = queue.claim(actor, ask.pk)
         slot = visible_or_404(Assignment.objects.all(), actor, lease.assignment_id, "ask__project")
-        said = Said(text, tool_calls)
-        _accept(actor, slot, lease.lease_token, said, nonce, began, first=first, overruled=overruled)
+        words = Said(text, tool_calls)
+        _accept(actor, slot, lease.lease_token, words, nonce, began, first=first, overruled=overruled)
     except AppError as refused:
         return refused.message
     return ""

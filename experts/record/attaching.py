@@ -45,9 +45,9 @@ def attach(actor: Actor, ask_id: str, name: str, data: bytes) -> tuple[Attachmen
         if not asks and not Assignment.objects.filter(ask=ask, state=SlotState.CLAIMED, holder=actor.key).exists():
             raise LeaseLost("This ask is not claimed by you. The file was not attached.")
         files = question_files(ask) if asks else unsent_files(actor, ask)
-        known = files.filter(name=row.name, sha256=row.sha256).first()
-        if known is not None:
-            return known, False
+        attached = files.filter(name=row.name, sha256=row.sha256).first()
+        if attached is not None:
+            return attached, False
         if files.count() >= MOST_FILES:
             raise TooManyFiles
         row.save(force_insert=True)
@@ -64,9 +64,9 @@ def _checked(name: str, data: bytes) -> Attachment:
     if not media_type:
         raise Invalid("Only PNG, JPEG, GIF, WebP, PDF and plain text in UTF-8 can be attached.")
     # some clients send the whole path
-    said = first_line(re.split(r"[\\/]", name)[-1], NAME_MAX) or "file"
+    file_name = first_line(re.split(r"[\\/]", name)[-1], NAME_MAX) or "file"
     return Attachment(
-        name=named_by_type(said, media_type),
+        name=named_by_type(file_name, media_type),
         media_type=media_type,
         size=len(data),
         sha256=hashlib.sha256(data).hexdigest(),

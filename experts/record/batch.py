@@ -38,12 +38,12 @@ LATER = "Not sent: the second looks of this press took too long. Press again."
 
 def decide(actor: Actor, chosen: Sequence[str], verdict: str, reason: str, nonce: str) -> dict[str, str]:
     """Approve or reject the chosen approvals. Return an empty text or the reason for a refusal, by ask."""
-    asks, began, said = _checked(actor, chosen, verdict, reason), time.monotonic(), dict[str, str]()
+    asks, began, outcomes = _checked(actor, chosen, verdict, reason), time.monotonic(), dict[str, str]()
     looks = bool(desk_of(actor.project).second_look_model)
     for ask in asks:
         is_late = looks and time.monotonic() - began > LOOKS_S
-        said[ask.pk] = LATER if is_late else _decide(actor, ask, verdict, reason, advising.nonce_of(nonce, ask.pk))
-    return said
+        outcomes[ask.pk] = LATER if is_late else _decide(actor, ask, verdict, reason, advising.nonce_of(nonce, ask.pk))
+    return outcomes
 
 
 def _checked(actor: Actor, chosen: Sequence[str], verdict: str, reason: str) -> list[Ask]:
@@ -140,8 +140,8 @@ def _decide(actor: Actor, ask: Ask, verdict: str, reason: str, nonce: str) -> st
     # the same press again
     if nonce and Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce, late=False).exists():
         return ""
-    said = {"verdict": verdict} | ({"reason": reason} if verdict == "reject" else {})
-    calls = [{"id": call["id"], **said} for call in (ask.typed or {})["calls"]]
+    fields = {"verdict": verdict} | ({"reason": reason} if verdict == "reject" else {})
+    calls = [{"id": call["id"], **fields} for call in (ask.typed or {})["calls"]]
     try:
         lease = queue.claim(actor, ask.pk)
         try:

@@ -99,8 +99,8 @@ def close(
         cursor.execute(CLOSED.format(noted=noted), [*end, *entry, ask.episode_id, ask.pk])
         (waiting,) = cursor.fetchone()
     by_script = advice is not None and advice.is_by_script
-    said = advice.value() if advice else SentAdvice.model_validate(_as_fallback(ask, heard)) if heard else None
-    ask_steps.close_ask_step(ask.episode, ask.seq, said, status, waiting, by_script)
+    sent = advice.value() if advice else SentAdvice.model_validate(_as_fallback(ask, heard)) if heard else None
+    ask_steps.close_ask_step(ask.episode, ask.seq, sent, status, waiting, by_script)
     events.tell(ask)
     transaction.on_commit(functools.partial(_measure, ask, str(status), reason))
 

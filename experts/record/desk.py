@@ -84,11 +84,11 @@ def seen(
         return
     row = {"name": actor.name, "skills": _skills(actor), "seen_at": now}
     # a beat of another tab must not undo what was said meanwhile
-    said: dict[str, Any] = {} if away is None else {"away": away, "away_until": away_until if away else None}
+    choice: dict[str, Any] = {} if away is None else {"away": away, "away_until": away_until if away else None}
     if before is not None and is_over and away is None:
         # conditional: another tab can have set another end meanwhile
         Presence.objects.filter(pk=before.pk, away_until=before.away_until).update(away=False, away_until=None)
-    Presence.objects.update_or_create(project=actor.project, actor_key=actor.key, defaults={**row, **said})
+    Presence.objects.update_or_create(project=actor.project, actor_key=actor.key, defaults={**row, **choice})
     if before is None or before.away != away_now or before.seen_at < now - PRESENT_FOR:
         _tell_presence(actor, "away" if away_now else "here")
 
@@ -108,34 +108,34 @@ def _tell_presence(actor: Actor, state: str) -> None:
 
 
 @transaction.atomic
-def set_policy(actor: Actor, **wanted: Any) -> Desk:
+def set_policy(actor: Actor, **policy: Any) -> Desk:
     """Change how new asks are routed; open asks keep their plan.
 
     Audited with old and new values. Saves all or nothing: `PolicyRefused` has a message for each invalid value.
     """
     may_set_desk(actor)
-    problems = problems_of(actor, wanted)
+    problems = problems_of(actor, policy)
     if problems:
         raise PolicyRefused(problems)
     desk, _ = Desk.objects.select_for_update(of=("self",)).get_or_create(project=actor.project)
-    before = {name: getattr(desk, name) for name in wanted}
-    changed = {name: value for name, value in sorted(wanted.items()) if before[name] != value}
+    before = {name: getattr(desk, name) for name in policy}
+    changed = {name: value for name, value in sorted(policy.items()) if before[name] != value}
     for name, value in changed.items():
         setattr(desk, name, value)
     if changed:
         desk.save()
-        said = [f"{name}: {_in_words(before[name])} to {_in_words(value)}" for name, value in changed.items()]
-        record(actor, "desk.changed", ", ".join(changed), "; ".join(said))
+        parts = [f"{name}: {_in_words(before[name])} to {_in_words(value)}" for name, value in changed.items()]
+        record(actor, "desk.changed", ", ".join(changed), "; ".join(parts))
     return desk
 
 
-def problems_of(actor: Actor, wanted: dict[str, Any]) -> dict[str, str]:
+def problems_of(actor: Actor, policy: dict[str, Any]) -> dict[str, str]:
     """Return a message for each invalid setting, by name."""
-    found = {name: words for name, value in wanted.items() if (words := _problem(name, value))}
-    senior = wanted.get("senior")
+    problems = {name: words for name, value in policy.items() if (words := _problem(name, value))}
+    senior = policy.get("senior")
     if senior is not None and (senior.project_id != actor.project.pk or senior.role not in ADVISERS):
-        found["senior"] = "Choose a member of this project who can answer asks."
-    return found
+        problems["senior"] = "Choose a member of this project who can answer asks."
+    return problems
 
 
 def _problem(name: str, value: Any) -> str:
@@ -222,10 +222,10 @@ def keep_refused(actor: Actor, assignment_id: str, text: str, decision: Any) -> 
 
 def keep_text(actor: Actor, ask_id: str, text: str, decision: Any) -> Draft:
     """Save a text as the actor's draft, in place of the one that is there."""
-    known = Draft.objects.filter(ask=ask_id, author_key=actor.key).first()
-    if known is not None and (known.text, known.tool_calls, known.decision) == (text, None, decision):
-        return known
-    return save_draft(actor, ask_id, text, version=known.version if known else 0, decision=decision)
+    draft = Draft.objects.filter(ask=ask_id, author_key=actor.key).first()
+    if draft is not None and (draft.text, draft.tool_calls, draft.decision) == (text, None, decision):
+        return draft
+    return save_draft(actor, ask_id, text, version=draft.version if draft else 0, decision=decision)
 
 
 def _first_draft(actor: Actor, ask: Ask, written: dict[str, Any]) -> Draft:
@@ -360,9 +360,9 @@ def keep_reply(actor: Actor, text: str, reply_id: str = "", *, shared: bool = Fa
     if not reply_id:
         if mine.count() >= REPLIES_MAX:
             raise Invalid(f"You have {REPLIES_MAX} quick replies (the maximum). Remove one first.")
-        said = {"author": actor.name, "shared": shared}
+        fields = {"author": actor.name, "shared": shared}
         return QuickReply.objects.update_or_create(
-            project=actor.project, author_key=actor.key, text=text, defaults=said
+            project=actor.project, author_key=actor.key, text=text, defaults=fields
         )[0]
     reply = visible_or_404(changeable_replies(actor), actor, reply_id)
     reply.text, reply.shared = text, shared

@@ -20,10 +20,10 @@ def answer(link: AnswerLink, text: str, decision: Any, *, anyway: bool = False) 
     Raises without a claim if the answer does not fit, if a second look returns it, or if someone else holds the ask.
     """
     # a late text is stored beside the ask and used nothing up
-    if (given := link.said) is not None and not given.late:
-        if link.ask.accepted_id != given.pk:
+    if (advice := link.said) is not None and not advice.late:
+        if link.ask.accepted_id != advice.pk:
             raise TooLate("This link was already used.")
-        return given
+        return advice
     advising.refuse_misfit(link.actor, link.ask, text, decision)
     lease = queue.claim(link.actor, link.ask.pk)
     sent = (lease.assignment_id, lease.lease_token, text, link.nonce)
@@ -36,8 +36,8 @@ def answer(link: AnswerLink, text: str, decision: Any, *, anyway: bool = False) 
 
 def withdraw(link: AnswerLink) -> None:
     """Withdraw the answer of a link and return the ask to the queue. Raises if the agent has read it."""
-    given = link.said
-    if given is None or link.ask.accepted_id != given.pk:
+    advice = link.said
+    if advice is None or link.ask.accepted_id != advice.pk:
         raise TooLate("This link was already used.")
     lease = advising.withdraw(link.actor, link.ask.pk)
     queue.release(link.actor, lease.assignment_id, lease.lease_token)

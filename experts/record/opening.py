@@ -71,7 +71,7 @@ SELECT held.*, {_DESK.columns("desk")},
 """
 
 
-def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
+def open_ask(actor: Actor, body: AskOpen) -> tuple[Ask, bool]:
     """Open an ask, or return the one with the same key.
 
     1. Check the right. 2. Return the known ask for the same key and body. 3. Refuse if the episode has no expert or has
@@ -80,35 +80,35 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
     may_record(actor)
     # of everything: a repeated key with another body is a conflict
     # a plain question's has no typed fields, as in versions that had none
-    known_fields = wanted.model_dump(exclude={"kind", *TYPED_FIELDS} if ASK_KINDS[wanted.kind].is_question else set())
-    if wanted.thread is None:
+    known_fields = body.model_dump(exclude={"kind", *TYPED_FIELDS} if ASK_KINDS[body.kind].is_question else set())
+    if body.thread is None:
         known_fields.pop("thread")
     digest = hashlib.sha256(json.dumps(known_fields, sort_keys=True).encode()).hexdigest()
-    typed = wanted.typed()
+    typed = body.typed()
     if typed:
         refuse_default(typed)  # an agent wrote schema and value: nothing is locked while they are compared
     # The lock of the episode serializes its asks, so that a repeated key finds the first one.
     with transaction.atomic():
-        episode, desk_now = _locked_episode(actor, wanted)
+        episode, desk_now = _locked_episode(actor, body)
         refuse_other_loop(actor, episode.origin)
         # behind the locks: what others committed while this waited is found
-        found = arriving.arrival(
+        arrived = arriving.arrival(
             episode,
             now := timezone.now(),
-            key=wanted.key,
-            group_key=wanted.group_key or "",
+            key=body.key,
+            group_key=body.group_key or "",
             tools=[call["name"] for call in typed.get("calls") or []],
             privilege=_privilege_of(episode),
             is_question=not typed,
         )
-        keys = found.keys
-        if wanted.key in keys:
-            known = Ask.objects.select_related("accepted").get(pk=keys[wanted.key])
-            if known.body_digest != digest:
-                raise AskConflict(repeating.difference(known, wanted))
+        keys = arrived.keys
+        if body.key in keys:
+            earlier = Ask.objects.select_related("accepted").get(pk=keys[body.key])
+            if earlier.body_digest != digest:
+                raise AskConflict(repeating.difference(earlier, body))
             # a loop that repeats its ask is alive
             recording.hear(actor, episode.pk)
-            return known, False
+            return earlier, False
         if episode.expert == ExpertMode.OFF:
             raise ExpertOff
         if episode.expert == ExpertMode.INFORMED:  # another token may have started the episode, e.g. our worker
@@ -117,24 +117,24 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
             raise TooManyAsks(f"This episode has {OPEN_MAX} open asks, the maximum. Wait until one is closed.")
         # an episode that was failed as lost is reopened by its loop's ask
         reopen_or_refuse(episode, actor)
-        return _insert(actor, episode, wanted, Arrived(now, digest, typed, desk_now, found)), True
+        return _insert(actor, episode, body, Arrived(now, digest, typed, desk_now, arrived)), True
 
 
 def _privilege_of(episode: Episode) -> str:
     return Privilege.SEES_VERIFIER if episode.expert == ExpertMode.INFORMED else Privilege.BLIND
 
 
-def _locked_episode(actor: Actor, wanted: AskOpen) -> tuple[Episode, Desk]:
+def _locked_episode(actor: Actor, body: AskOpen) -> tuple[Episode, Desk]:
     """Return the episode of a new ask and the desk's settings.
 
     Waits until the asks that could share this one's group or budget are committed, and blocks later ones until this
     transaction ends.
     """
-    if not is_id(wanted.episode):
+    if not is_id(body.episode):
         raise NotFound
     with connection.cursor() as cursor:
-        given = {"episode": wanted.episode, "project": actor.project.pk, "group_key": wanted.group_key or ""}
-        cursor.execute(LOCKED, given)
+        params = {"episode": body.episode, "project": actor.project.pk, "group_key": body.group_key or ""}
+        cursor.execute(LOCKED, params)
         row = cursor.fetchone()
     if row is None:
         raise NotFound
@@ -173,9 +173,9 @@ def reopen(actor: Actor, ask_id: str) -> Ask:
 def _continue_late_texts(ask: Ask) -> None:
     """Make drafts of what people sent after the ask closed, unless they have a newer one."""
     for late in Advice.objects.filter(ask=ask, late=True, source="human").order_by("-created_at"):
-        said = {"author": late.author, "text": late.text, "tool_calls": late.tool_calls, "privilege": late.privilege}
-        said["drafted_by"] = began_with(late)
-        Draft.objects.get_or_create(ask=ask, author_key=late.author_key, defaults=said)
+        fields = {"author": late.author, "text": late.text, "tool_calls": late.tool_calls, "privilege": late.privilege}
+        fields["drafted_by"] = began_with(late)
+        Draft.objects.get_or_create(ask=ask, author_key=late.author_key, defaults=fields)
 
 
 @dataclass(frozen=True)
@@ -189,44 +189,44 @@ class Arrived:
     found: FoundDesk
 
 
-def _insert(actor: Actor, episode: Episode, wanted: AskOpen, about: Arrived) -> Ask:
+def _insert(actor: Actor, episode: Episode, body: AskOpen, about: Arrived) -> Ask:
     """Write a new ask.
 
     1. Build the ask and its plan. 2. Write the step, the ask and its slot. 3. Close it immediately with a fallback or a
     cached answer if there is one.
     """
     now, typed, privilege = about.now, about.typed, _privilege_of(episode)
-    blocker = None if typed else _blocker_of(episode, wanted.question)
+    blocker = None if typed else _blocker_of(episode, body.question)
     simulated = not typed and simulating.is_simulated(episode)
     ask = Ask(
         project=actor.project,
         episode=episode,
-        key=wanted.key,
+        key=body.key,
         body_digest=about.digest,
-        seq=wanted.seq,
-        question=wanted.question,
-        context=wanted.context,
-        priority=wanted.priority,
-        skills=wanted.skills or [],
-        group_key=wanted.group_key or "",
+        seq=body.seq,
+        question=body.question,
+        context=body.context,
+        priority=body.priority,
+        skills=body.skills or [],
+        group_key=body.group_key or "",
         privilege=privilege,
         # a decision belongs to its own calls, options or form, and a registry to its task: no example for another ask
-        marks=[] if typed or simulated else marks_of(wanted.question, episode.scenario, episode.task_idx, episode.task),
-        kind=wanted.kind,
+        marks=[] if typed or simulated else marks_of(body.question, episode.scenario, episode.task_idx, episode.task),
+        kind=body.kind,
         blocker=blocker.id if blocker is not None else "",
         typed=typed or None,
         calls_digest=digest_of(typed, privilege),
-        thread=_earlier(episode, wanted.thread) if wanted.thread else None,
+        thread=_earlier(episode, body.thread) if body.thread else None,
         created_at=now,
-        deadline_at=deadline(now, wanted.deadline_s),
-        human_deadline_at=deadline(now, wanted.human_deadline_s) if wanted.human_deadline_s else None,
+        deadline_at=deadline(now, body.deadline_s),
+        human_deadline_at=deadline(now, body.human_deadline_s) if body.human_deadline_s else None,
     )
     ends_now = simulating.place(ask) if simulated else placing.place(ask, about.desk, about.found, now)
-    said = wanted.model_dump(include={"seq", "question", "context", "turn", "call_id", "thread"}, exclude_none=True)
+    fields = body.model_dump(include={"seq", "question", "context", "turn", "call_id", "thread"}, exclude_none=True)
     if typed:
-        said["typed"] = typed
+        fields["typed"] = typed
     # the step first: it raises if its number is taken
-    ask_steps.open_ask_step(actor, episode, {"kind": "ask", "ask": ask.pk, **said})
+    ask_steps.open_ask_step(actor, episode, {"kind": "ask", "ask": ask.pk, **fields})
     _store(ask, ("opened", actor, ""), (toward(ask), None, ask.tier_reason))
     if ends_now:
         closing.close(ask, AskStatus.FELL_BACK, ends_now, None)
@@ -234,8 +234,8 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, about: Arrived) -> 
         closing.close(ask, AskStatus.ANSWERED, simulating.REGISTRY, None, simulating.answer(ask, blocker))
     elif about.found.has_standing and (standing := decided_by_standing(ask, about.desk)) is not None:
         closing.close(ask, AskStatus.ANSWERED, "standing", None, standing)
-    elif not typed and (known := cached.known_answer(ask, about.desk.cache)) is not None:
-        closing.close(ask, AskStatus.ANSWERED, "", None, _again(ask, known))
+    elif not typed and (earlier := cached.known_answer(ask, about.desk.cache)) is not None:
+        closing.close(ask, AskStatus.ANSWERED, "", None, _again(ask, earlier))
     else:
         tell_or_wake(ask, about.found.is_listened)
     return ask
@@ -257,23 +257,23 @@ def _blocker_of(episode: Episode, question: str) -> Blocker | None:
 
 def _earlier(episode: Episode, thread: str) -> Ask:
     """Return the ask that a new one continues. Raises if it is not one of this episode's."""
-    found = Ask.objects.filter(episode=episode, pk=thread).first() if is_id(thread) else None
-    if found is None:
+    ask = Ask.objects.filter(episode=episode, pk=thread).first() if is_id(thread) else None
+    if ask is None:
         raise Invalid(f"thread: {thread[:100]} is no earlier ask of this episode.")
-    return found
+    return ask
 
 
-def _again(ask: Ask, known: Advice) -> Advice:
+def _again(ask: Ask, earlier: Advice) -> Advice:
     """Return a copy of an earlier answer to the same question, marked as cached."""
     advice = Advice.objects.create(
         ask=ask,
-        text=known.text,
-        tool_calls=known.tool_calls,
+        text=earlier.text,
+        tool_calls=earlier.tool_calls,
         source="cache",
-        author=known.author,
-        author_key=known.author_key,
-        privilege=known.privilege,
+        author=earlier.author,
+        author_key=earlier.author_key,
+        privilege=earlier.privilege,
         reason="cache",
     )
-    attaching.copy_files(known, advice)
+    attaching.copy_files(earlier, advice)
     return advice

@@ -44,45 +44,45 @@ PAUSES = "pauses:"
 """Prefix of the keys of episodes of threads."""
 
 
-def pause(actor: Actor, run_id: str, wanted: RunInterrupts) -> tuple[InterruptsView, bool]:
+def pause(actor: Actor, run_id: str, body: RunInterrupts) -> tuple[InterruptsView, bool]:
     """Open the asks of a run's interrupts, or return those it opened before. True if any is new.
 
     1. Open each new interrupt at the next step of its thread's episode. 2. Park the episode: it waits without a
     process. 3. Confirm what the run has taken. 4. Return the decisions there are, which delivers them.
     """
     may_record(actor)
-    interrupts = wanted.outcome.interrupts if isinstance(wanted.outcome, InterruptOutcome) else []
+    interrupts = body.outcome.interrupts if isinstance(body.outcome, InterruptOutcome) else []
     with transaction.atomic():
         # the lock of the run serializes its threads: two clients of one thread open one episode and one ask
         run = visible_or_404(Run.objects.select_for_update(no_key=True), actor, run_id)
-        found, made = {}, False
-        for one in interrupts:
-            found[one.id], is_new = _opened(actor, run, wanted, one)
+        asks, made = {}, False
+        for interrupt in interrupts:
+            asks[interrupt.id], is_new = _opened(actor, run, body, interrupt)
             made = made or is_new
-        for episode in {ask.episode_id for ask in found.values() if ask.is_open}:
+        for episode in {ask.episode_id for ask in asks.values() if ask.is_open}:
             Episode.objects.select_for_update().get(pk=episode)
             recording.park(episode)
-    for entry in wanted.resume or []:
-        _take(actor, run, wanted, entry.interrupt_id)
-    if isinstance(wanted.outcome, OtherOutcome):
-        _end(actor, run, wanted, wanted.outcome.type)
-    views = [_view(actor, wanted, one, found[one.id]) for one in interrupts]
+    for entry in body.resume or []:
+        _take(actor, run, body, entry.interrupt_id)
+    if isinstance(body.outcome, OtherOutcome):
+        _end(actor, run, body, body.outcome.type)
+    views = [_view(actor, body, one, asks[one.id]) for one in interrupts]
     decided = [one.resume for one in views if one.resume is not None]
-    opened = next((ask.episode_id for ask in found.values()), None)
-    about = {"thread_id": wanted.thread_id, "run_id": wanted.run_id, "episode": opened}
+    opened = next((ask.episode_id for ask in asks.values()), None)
+    about = {"thread_id": body.thread_id, "run_id": body.run_id, "episode": opened}
     return InterruptsView(**about, interrupts=views, resume=decided if len(decided) == len(views) else None), made
 
 
-def _opened(actor: Actor, run: Run, wanted: RunInterrupts, one: Interrupt) -> tuple[Ask, bool]:
-    fields = asked(one, wanted)
-    key = f"{_short(wanted.run_id)}:{_short(one.id)}"
-    known = _of_thread(actor, run, wanted).filter(key=key).first()
-    if known is not None:
-        _refuse_other(known, fields)
-        return known, False
-    episode = Episode.objects.select_for_update().get(pk=_thread(actor, run, wanted).pk)
-    left = seconds_left(one, timezone.now(), wanted.deadline_s)
-    call = {"call_id": one.tool_call_id} if one.tool_call_id else {}
+def _opened(actor: Actor, run: Run, body: RunInterrupts, interrupt: Interrupt) -> tuple[Ask, bool]:
+    fields = asked(interrupt, body)
+    key = f"{_short(body.run_id)}:{_short(interrupt.id)}"
+    earlier = _of_thread(actor, run, body).filter(key=key).first()
+    if earlier is not None:
+        _refuse_other(earlier, fields)
+        return earlier, False
+    episode = Episode.objects.select_for_update().get(pk=_thread(actor, run, body).pk)
+    left = seconds_left(interrupt, timezone.now(), body.deadline_s)
+    call = {"call_id": interrupt.tool_call_id} if interrupt.tool_call_id else {}
     try:
         new = AskOpen(key=key, episode=episode.pk, seq=episode.last_seq + 1, deadline_s=left, **fields, **call)
     except ValidationError as error:
@@ -90,24 +90,24 @@ def _opened(actor: Actor, run: Run, wanted: RunInterrupts, one: Interrupt) -> tu
     return opening.open_ask(actor, new)
 
 
-def _refuse_other(known: Ask, fields: Mapping[str, Any]) -> None:
+def _refuse_other(earlier: Ask, fields: Mapping[str, Any]) -> None:
     """Raise if this interrupt asked something else before."""
     try:
-        same = known.question == fields["question"] and (known.typed or {}) == typed_of(fields)
+        same = earlier.question == fields["question"] and (earlier.typed or {}) == typed_of(fields)
     except ValidationError as error:
         raise misshapen(error.errors()) from error
     if not same:
         raise AskConflict("This interrupt of this run already asked something else.")
 
 
-def _of_thread(actor: Actor, run: Run, wanted: RunInterrupts) -> QuerySet[Ask]:
-    episodes = Episode.objects.filter(project=actor.project, run=run, key__startswith=_key(run, wanted))
+def _of_thread(actor: Actor, run: Run, body: RunInterrupts) -> QuerySet[Ask]:
+    episodes = Episode.objects.filter(project=actor.project, run=run, key__startswith=_key(run, body))
     return Ask.objects.select_related("accepted").filter(episode__in=episodes)
 
 
-def _thread(actor: Actor, run: Run, wanted: RunInterrupts) -> Episode:
+def _thread(actor: Actor, run: Run, body: RunInterrupts) -> Episode:
     """Return the live episode of a thread. One that was finished is followed by another."""
-    earlier = Episode.objects.filter(project=actor.project, run=run, key__startswith=_key(run, wanted))
+    earlier = Episode.objects.filter(project=actor.project, run=run, key__startswith=_key(run, body))
     latest = earlier.order_by("-created_at").first()
     if latest is not None:
         latest = Episode.objects.select_for_update().get(pk=latest.pk)
@@ -117,24 +117,24 @@ def _thread(actor: Actor, run: Run, wanted: RunInterrupts) -> Episode:
             pass
         else:
             return latest
-    key = f"{_key(run, wanted)}{earlier.count() + 1}"
-    task = wanted.task or f"Thread {wanted.thread_id}"[:200]
-    about = {"policy": {"name": wanted.client}} if wanted.client else {}
+    key = f"{_key(run, body)}{earlier.count() + 1}"
+    task = body.task or f"Thread {body.thread_id}"[:200]
+    about = {"policy": {"name": body.client}} if body.client else {}
     plan = EpisodeStart(key=key, task=task, run=run.pk, environment=sources.PAUSES, expert="plain", **about)
     return recording.start_episode(actor, plan)[0]
 
 
-def _take(actor: Actor, run: Run, wanted: RunInterrupts, interrupt: str) -> None:
+def _take(actor: Actor, run: Run, body: RunInterrupts, interrupt: str) -> None:
     """Confirm the thread's latest ended ask of this interrupt. An ID is one of an earlier run's, so any run has it."""
-    asks = _of_thread(actor, run, wanted).filter(key__endswith=f":{_short(interrupt)}")
+    asks = _of_thread(actor, run, body).filter(key__endswith=f":{_short(interrupt)}")
     ended = asks.exclude(status=AskStatus.OPEN).order_by("-created_at").first()
     if ended is not None:
         closing.consume(actor, ended.pk)
 
 
-def _end(actor: Actor, run: Run, wanted: RunInterrupts, how: str) -> None:
+def _end(actor: Actor, run: Run, body: RunInterrupts, how: str) -> None:
     """Confirm what the thread has read: a run that ended has acted on it. One that was stopped waits for nothing."""
-    asks = _of_thread(actor, run, wanted).filter(consumed_at__isnull=True)
+    asks = _of_thread(actor, run, body).filter(consumed_at__isnull=True)
     for ask in asks.filter(delivered_at__isnull=False):
         closing.consume(actor, ask.pk)
     if how == "cancelled":
@@ -142,16 +142,16 @@ def _end(actor: Actor, run: Run, wanted: RunInterrupts, how: str) -> None:
             closing.cancel(actor, ask.pk)
 
 
-def _view(actor: Actor, wanted: RunInterrupts, one: Interrupt, ask: Ask) -> InterruptView:
+def _view(actor: Actor, body: RunInterrupts, interrupt: Interrupt, ask: Ask) -> InterruptView:
     ask = closing.look(actor, ask.pk)
     advice = ask.accepted.value() if ask.accepted else None
-    entry = None if ask.is_open else resumed(one, asked(one, wanted), advice, ask.status)
-    about = {"interrupt_id": one.id, "ask": ask.pk, "status": ask.status, "deadline_at": ask.deadline_at}
+    entry = None if ask.is_open else resumed(interrupt, asked(interrupt, body), advice, ask.status)
+    about = {"interrupt_id": interrupt.id, "ask": ask.pk, "status": ask.status, "deadline_at": ask.deadline_at}
     return InterruptView(**about, consumed_at=ask.consumed_at, advice=advice, resume=entry)
 
 
-def _key(run: Run, wanted: RunInterrupts) -> str:
-    return f"{PAUSES}{run.pk}:{_short(wanted.thread_id)}:"
+def _key(run: Run, body: RunInterrupts) -> str:
+    return f"{PAUSES}{run.pk}:{_short(body.thread_id)}:"
 
 
 def _short(*names: str) -> str:

@@ -203,9 +203,9 @@ def decline_unclaimed(actor: Actor, ask_id: str, reason: str = "") -> None:
     """Decline an ask without claiming it. Another holder keeps it; the caller's own claim is released."""
     may_advise(actor)
     ask = _open_or_refuse(actor, ask_id)
-    said = {"author": actor.name, "reason": reason}
+    fields = {"author": actor.name, "reason": reason}
     # A repeated press changes nothing.
-    if not Decline.objects.get_or_create(ask=ask, author_key=actor.key, defaults=said)[1]:
+    if not Decline.objects.get_or_create(ask=ask, author_key=actor.key, defaults=fields)[1]:
         return
     slot = Assignment.objects.get(ask=ask)
     if actor.owns(slot.holder) and slot.state == SlotState.CLAIMED:
@@ -291,10 +291,10 @@ def _refuse_target(ask: Ask, to: str) -> None:
 
 
 def _refuse_colleague(ask: Ask, key: str) -> None:
-    found = {one.key: one for one in advisers.members_of(ask.project, timezone.now())}
-    if key not in found:
+    colleagues = {one.key: one for one in advisers.members_of(ask.project, timezone.now())}
+    if key not in colleagues:
         raise Invalid("This person can't answer asks in this project.")
-    if lacks := found[key].lacks(ask.skills):
+    if lacks := colleagues[key].lacks(ask.skills):
         raise Invalid(f"This person lacks a skill that the ask requires: {', '.join(lacks)}.")
     if Decline.objects.filter(ask=ask, author_key=key).exists():
         raise Invalid("This person declined this ask.")

@@ -18,31 +18,31 @@ SLOW_S = 2
 """Seconds that writing an ask can take after its deadlines were computed; smaller differences are no conflict."""
 
 
-def difference(known: Ask, wanted: AskOpen) -> str | None:
+def difference(earlier: Ask, body: AskOpen) -> str | None:
     """Return the message for a known key with another body, naming the fields that differ; None if none is found."""
-    said = wanted.model_dump(include={"seq", "question", "context", "skills", "group_key"})
-    if not known.events.filter(verb="priority").exists():  # otherwise a person changed it
-        said["priority"] = wanted.priority
-    others = recording.differing(known, said)
-    step = ask_steps.body_of(known.episode_id, known.seq)
-    others += [name for name in ("turn", "call_id") if step.get(name) != getattr(wanted, name)]
+    fields = body.model_dump(include={"seq", "question", "context", "skills", "group_key"})
+    if not earlier.events.filter(verb="priority").exists():  # otherwise a person changed it
+        fields["priority"] = body.priority
+    others = recording.differing(earlier, fields)
+    step = ask_steps.body_of(earlier.episode_id, earlier.seq)
+    others += [name for name in ("turn", "call_id") if step.get(name) != getattr(body, name)]
     apart = {
-        "deadline_s": _apart(known, known.deadline_at, wanted.deadline_s),
-        "human_deadline_s": _apart(known, known.human_deadline_at, wanted.human_deadline_s),
+        "deadline_s": _apart(earlier, earlier.deadline_at, body.deadline_s),
+        "human_deadline_s": _apart(earlier, earlier.human_deadline_at, body.human_deadline_s),
     }
     others += [name for name, seconds in apart.items() if seconds >= SLOW_S]
     # half a second apart counts only if nothing else explains the conflict
     others = others or [name for name, seconds in apart.items() if seconds >= 0.5]
-    typed = {"kind": "question"} | (known.typed or {})
-    asked = {"kind": wanted.kind} | wanted.typed()
+    typed = {"kind": "question"} | (earlier.typed or {})
+    asked = {"kind": body.kind} | body.typed()
     others += [name for name in ("kind", *TYPED_FIELDS) if typed.get(name) != asked.get(name)]
-    others += ["thread"] if (known.thread_id or None) != wanted.thread else []
+    others += ["thread"] if (earlier.thread_id or None) != body.thread else []
     others.sort(key=list(AskOpen.model_fields).index)
-    return recording.other_values(f"The key {known.key!r} was already used for an ask", others) if others else None
+    return recording.other_values(f"The key {earlier.key!r} was already used for an ask", others) if others else None
 
 
-def _apart(known: Ask, at: datetime | None, wanted_s: int | None) -> float:
+def _apart(earlier: Ask, at: datetime | None, wanted_s: int | None) -> float:
     """Return the difference between a stored and a requested deadline in seconds."""
     if at is None or wanted_s is None:
         return 0 if at is None and wanted_s is None else math.inf
-    return abs((at - known.created_at).total_seconds() - wanted_s)
+    return abs((at - earlier.created_at).total_seconds() - wanted_s)

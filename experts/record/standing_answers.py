@@ -38,21 +38,21 @@ OPEN_LOOKED_AT = 200
 """Open approvals that a new standing answer is applied to; later ones meet it when they open."""
 
 
-def give(actor: Actor, wanted: StandingAnswerBody) -> tuple[StandingAnswer, int]:
+def give(actor: Actor, body: StandingAnswerBody) -> tuple[StandingAnswer, int]:
     """Approve calls of a tool ahead. Return the answer and how many open asks it answered."""
     may_advise(actor)
     now = timezone.now()
-    if is_high(desk_of(actor.project).high_risk, wanted.tool):
+    if is_high(desk_of(actor.project).high_risk, body.tool):
         raise Invalid("tool: this tool is of high risk. Its calls are approved one by one.")
-    if wanted.until <= now:
+    if body.until <= now:
         raise Invalid("until: this time has passed.")
-    if wanted.until > now + LONGEST:
+    if body.until > now + LONGEST:
         raise Invalid("until: a standing answer lasts at most 30 days.")
-    if why := too_large(wanted.arguments, SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS):
+    if why := too_large(body.arguments, SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS):
         raise Invalid(f"arguments: this {why}.")
     if StandingAnswer.objects.active(now).filter(project=actor.project).count() >= ACTIVE_MAX:
         raise Invalid(f"{ACTIVE_MAX} standing answers of this project are active. End some of them first.")
-    run = run_named(actor.project, wanted.run) if wanted.run else None
+    run = run_named(actor.project, body.run) if body.run else None
     if run is not None and run.episodes.exists() and not run.episodes.live().exists():
         raise Invalid("run: all episodes of this run have ended.")
     informed = run is not None and run.expert == ExpertMode.INFORMED
@@ -60,10 +60,10 @@ def give(actor: Actor, wanted: StandingAnswerBody) -> tuple[StandingAnswer, int]
         made = StandingAnswer.objects.create(
             project=actor.project,
             run=run,
-            tool=wanted.tool,
-            arguments=wanted.arguments,
-            until=wanted.until,
-            at_most=wanted.at_most,
+            tool=body.tool,
+            arguments=body.arguments,
+            until=body.until,
+            at_most=body.at_most,
             author=actor.name,
             author_key=actor.key,
             token=actor.token,
@@ -79,18 +79,18 @@ def end(actor: Actor, standing_id: str) -> StandingAnswer:
     """End a standing answer. Idempotent; what it has decided stays."""
     may_advise(actor)
     visible_or_404(StandingAnswer.objects.all(), actor, standing_id)
-    found = StandingAnswer.objects.select_for_update().get(pk=standing_id)
-    if found.ended_at is None:
-        found.ended_at, found.ended_by = timezone.now(), actor.name
-        found.save(update_fields=["ended_at", "ended_by"])
-        record(actor, "standing_answer.ended", found.pk, f"{clean(found.tool)}, used {found.used} of {found.at_most}")
-    return found
+    row = StandingAnswer.objects.select_for_update().get(pk=standing_id)
+    if row.ended_at is None:
+        row.ended_at, row.ended_by = timezone.now(), actor.name
+        row.save(update_fields=["ended_at", "ended_by"])
+        record(actor, "standing_answer.ended", row.pk, f"{clean(row.tool)}, used {row.used} of {row.at_most}")
+    return row
 
 
 def covers(standing: StandingAnswer, call: Mapping[str, Any]) -> bool:
     """Return whether an answer covers a call: its tool, and equal JSON values for the arguments that it names."""
-    given = call.get("arguments") or {}
-    same = all(same_value(given, name, value) for name, value in standing.arguments.items())
+    arguments = call.get("arguments") or {}
+    same = all(same_value(arguments, name, value) for name, value in standing.arguments.items())
     return bool(standing.tool == call["name"] and same)
 
 
@@ -123,13 +123,13 @@ def decided_by_standing(ask: Ask, desk: Desk | None = None) -> Advice | None:
     active = _of_authors_who_could(ask, ahead, desk)
     taken: dict[str, StandingAnswer] = {}
     for call in ask.typed["calls"]:
-        found = next((one for one in active if one.used < one.at_most and covers(one, call)), None)
-        if found is None:
+        match = next((one for one in active if one.used < one.at_most and covers(one, call)), None)
+        if match is None:
             return None
-        found.used += 1
-        taken[found.pk] = found
-    for one in taken.values():
-        one.save(update_fields=["used"])
+        match.used += 1
+        taken[match.pk] = match
+    for standing in taken.values():
+        standing.save(update_fields=["used"])
     first = next(iter(taken.values()))
     calls = [{"id": call["id"], "verdict": "approve", "arguments": call["arguments"]} for call in ask.typed["calls"]]
     return Advice.objects.create(

@@ -81,23 +81,23 @@ class Fields:
 def fields_of(typed: Mapping[str, Any], draft: Mapping[str, Any] | None) -> Fields:
     """Return the fields of a typed ask, filled from a draft or an earlier decision."""
     # a draft is what a program or an earlier version has stored, and can have any shape
-    said = _dict(draft)
+    filled = _dict(draft)
     if ask_kind(typed).is_approval:
-        known = {str(one.get("id")): one for one in map(_dict, _list(said.get("calls")))}
-        calls = [_call(place, one, known.get(one["id"], {})) for place, one in enumerate(typed["calls"])]
+        calls_by_id = {str(one.get("id")): one for one in map(_dict, _list(filled.get("calls")))}
+        calls = [_call(place, one, calls_by_id.get(one["id"], {})) for place, one in enumerate(typed["calls"])]
         return Fields("approval", calls=calls)
     if ask_kind(typed).is_choice:
-        chosen = _list(said.get("chosen"))
+        chosen = _list(filled.get("chosen"))
         options = [(one, one["id"] in chosen) for one in typed["options"]]
         return Fields(
             "choice",
             options=options,
             many=bool(typed.get("many")),
             takes_other=bool(typed.get("other")),
-            other=str(said.get("other") or ""),
+            other=str(filled.get("other") or ""),
         )
     schema = typed["response_schema"]
-    texts = _dict(said.get("texts")) or _texts(_dict(said.get("value")) or _defaults(schema))
+    texts = _dict(filled.get("texts")) or _texts(_dict(filled.get("value")) or _defaults(schema))
     shown, left = _shape(schema, {})
     return Fields("form", fields=_fields(shown, schema, texts, "field"), left=left)
 
@@ -107,10 +107,10 @@ def draft_of(typed: Mapping[str, Any], post: Post) -> dict[str, Any]:
     if ask_kind(typed).is_approval:
         return {"calls": [_call_draft(n, call, post) for n, call in enumerate(typed["calls"])]}
     if ask_kind(typed).is_choice:
-        known = {str(place): one["id"] for place, one in enumerate(typed["options"])}
-        return {"chosen": [known[one] for one in post("chosen") if one in known], "other": _sent(post, "other")}
+        by_place = {str(place): one["id"] for place, one in enumerate(typed["options"])}
+        return {"chosen": [by_place[one] for one in post("chosen") if one in by_place], "other": _sent(post, "other")}
     shown, _ = _shape(typed["response_schema"], {})
-    return {"texts": {name: _text(post, f"field:{n}", one) for n, (name, one) in enumerate(shown.items())}}
+    return {"texts": {name: _field_text(post, f"field:{n}", one) for n, (name, one) in enumerate(shown.items())}}
 
 
 def decision_of(typed: Mapping[str, Any], post: Post) -> dict[str, Any]:
@@ -125,48 +125,48 @@ def decision_of(typed: Mapping[str, Any], post: Post) -> dict[str, Any]:
     return {"value": _values(shown, draft["texts"], {}, "")}
 
 
-def _call(place: int, call: Mapping[str, Any], said: Mapping[str, Any]) -> CallFields:
-    given = call.get("arguments") or {}
-    shown, left = _shape(call.get("schema"), given)
-    texts = _dict(said.get("texts")) or _texts(_dict(said.get("arguments")) or given)
-    lines = [(clean(name), clean(in_words(value))) for name, value in given.items()]
+def _call(place: int, call: Mapping[str, Any], draft: Mapping[str, Any]) -> CallFields:
+    arguments = call.get("arguments") or {}
+    shown, left = _shape(call.get("schema"), arguments)
+    texts = _dict(draft.get("texts")) or _texts(_dict(draft.get("arguments")) or arguments)
+    lines = [(clean(name), clean(in_words(value))) for name, value in arguments.items()]
     fields = _fields(shown, call.get("schema"), texts, f"arg:{place}")
-    verdict, reason = str(said.get("verdict") or ""), str(said.get("reason") or "")
+    verdict, reason = str(draft.get("verdict") or ""), str(draft.get("reason") or "")
     return CallFields(place, call, verdict, reason, lines, fields, left)
 
 
 def _call_draft(place: int, call: Mapping[str, Any], post: Post) -> dict[str, Any]:
     shown, _ = _shape(call.get("schema"), call.get("arguments") or {})
-    texts = {name: _text(post, f"arg:{place}:{n}", one) for n, (name, one) in enumerate(shown.items())}
-    said = {"id": call["id"], "verdict": _sent(post, f"call:{place}"), "reason": _sent(post, f"why:{place}")}
-    return said | {"texts": texts}
+    texts = {name: _field_text(post, f"arg:{place}:{n}", one) for n, (name, one) in enumerate(shown.items())}
+    fields = {"id": call["id"], "verdict": _sent(post, f"call:{place}"), "reason": _sent(post, f"why:{place}")}
+    return fields | {"texts": texts}
 
 
 def _decided(number: int, call: Mapping[str, Any], draft: Mapping[str, Any]) -> dict[str, Any]:
     verdict = draft["verdict"]
-    said = {"id": call["id"], "verdict": verdict}
+    decided = {"id": call["id"], "verdict": verdict}
     if verdict not in ("approve", "edit", "reject"):
         raise Invalid(f"Decide call {number}: {clean(call['name'])}.")
     if verdict == "reject":
-        return said | {"reason": draft["reason"]}
+        return decided | {"reason": draft["reason"]}
     if verdict == "approve":
-        return said
-    given = call.get("arguments") or {}
-    shown, _ = _shape(call.get("schema"), given)
+        return decided
+    arguments = call.get("arguments") or {}
+    shown, _ = _shape(call.get("schema"), arguments)
     # what has no field stays as it was proposed
-    kept = {name: value for name, value in given.items() if name not in shown}
-    return said | {"arguments": kept | _values(shown, draft["texts"], given, f"Call {number}: ")}
+    kept = {name: value for name, value in arguments.items() if name not in shown}
+    return decided | {"arguments": kept | _values(shown, draft["texts"], arguments, f"Call {number}: ")}
 
 
 def _values(
-    shown: Mapping[str, Mapping[str, Any]], texts: Mapping[str, str], given: Mapping[str, Any], where: str
+    shown: Mapping[str, Mapping[str, Any]], texts: Mapping[str, str], arguments: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
     """Return the values of texts; one that was not changed stays as it is, digit by digit."""
     made = {}
     for name, schema in shown.items():
         text = texts.get(name, "")
-        if name in given and text in _unchanged(given[name]):
-            made[name] = given[name]
+        if name in arguments and text in _unchanged(arguments[name]):
+            made[name] = arguments[name]
         elif text.strip() or (text and type_of(schema) == "string"):
             made[name] = _value(text, schema, f"{where}{clean(name)}")
     return made
@@ -181,10 +181,10 @@ def _unchanged(value: Any) -> tuple[str, str]:
 def _value(text: str, schema: Mapping[str, Any], name: str) -> Any:
     kind = type_of(schema)
     if kind == "enum":
-        found = [one for one in schema["enum"] if in_words(one) == text]
-        if not found:
+        matches = [one for one in schema["enum"] if in_words(one) == text]
+        if not matches:
             raise Invalid(f"{name} must be one of its {len(schema['enum'])} choices.")
-        return found[0]
+        return matches[0]
     if kind == "string":
         return text
     value = parse_typed(text.strip(), name)
@@ -205,8 +205,8 @@ def type_of(schema: Mapping[str, Any]) -> str:
     if isinstance(schema.get("enum"), list):
         return "enum"
     forms = schema.get("anyOf") or schema.get("oneOf")
-    wanted = [schema.get("type"), *(one.get("type") for one in _list(forms)[:FIELDS_MAX] if isinstance(one, dict))]
-    flat = [kind for one in wanted for kind in (one[:FIELDS_MAX] if isinstance(one, list) else [one])]
+    kinds = [schema.get("type"), *(one.get("type") for one in _list(forms)[:FIELDS_MAX] if isinstance(one, dict))]
+    flat = [kind for one in kinds for kind in (one[:FIELDS_MAX] if isinstance(one, list) else [one])]
     return next((kind for kind in flat if isinstance(kind, str) and kind in TYPES), "string")
 
 
@@ -219,25 +219,25 @@ def _shape(schema: Any, beside: Mapping[str, Any]) -> tuple[dict[str, Mapping[st
     """Return the fields of a schema and of values beside it, the required ones first if there are many, and how many
     have none."""
     named = schema.get("properties") if isinstance(schema, dict) else None
-    known = dict(named) if isinstance(named, dict) else {}
+    fields = dict(named) if isinstance(named, dict) else {}
     kinds = {bool: "boolean", int: "number", float: "number", list: "array", dict: "object"}
-    known |= {name: {"type": kinds.get(type(one), "string")} for name, one in beside.items() if name not in known}
-    names = list(known)
+    fields |= {name: {"type": kinds.get(type(one), "string")} for name, one in beside.items() if name not in fields}
+    names = list(fields)
     if len(names) > FIELDS_MAX:
         needed = _required(schema)
         names = sorted(names, key=lambda name: name not in needed)[:FIELDS_MAX]
-    return {name: known[name] if isinstance(known[name], dict) else {} for name in names}, len(known) - len(names)
+    return {name: fields[name] if isinstance(fields[name], dict) else {} for name in names}, len(fields) - len(names)
 
 
 def _fields(shown: Mapping[str, Mapping[str, Any]], schema: Any, texts: Mapping[str, Any], prefix: str) -> list[Field]:
     needed = _required(schema)
     made = []
-    for n, (name, one) in enumerate(shown.items()):
+    for n, (name, spec) in enumerate(shown.items()):
         text = texts.get(name, "")
-        options = _options(one)
-        help_ = one.get("description") if isinstance(one.get("description"), str) else ""
-        said = "; ".join(filter(None, (clean(help_)[:HELP_CHARS].rstrip("."), WORDS.get(type_of(one), ""))))
-        made.append(Field(f"{prefix}:{n}", clean(name), str(text), name in needed, said, options))
+        options = _options(spec)
+        help_ = spec.get("description") if isinstance(spec.get("description"), str) else ""
+        hint = "; ".join(filter(None, (clean(help_)[:HELP_CHARS].rstrip("."), WORDS.get(type_of(spec), ""))))
+        made.append(Field(f"{prefix}:{n}", clean(name), str(text), name in needed, hint, options))
     return made
 
 
@@ -270,7 +270,7 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _text(post: Post, name: str, schema: Mapping[str, Any]) -> str:
+def _field_text(post: Post, name: str, schema: Mapping[str, Any]) -> str:
     """Return the text of a field, or of the option that was chosen by its place."""
     text, options = _sent(post, name), _options(schema)
     if options is None:

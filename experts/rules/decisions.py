@@ -44,35 +44,35 @@ def for_people(words: str) -> str:
     if (part := _PART.match(rest)) is not None:
         rest = rest[part.end() :]
     # a name of the agent keeps its letters
-    said = rest[1:] if rest.startswith(".") else rest.lstrip(": ")
+    message = rest[1:] if rest.startswith(".") else rest.lstrip(": ")
     if path["call"] is not None:
-        return f"Call {int(path['call']) + 1}: {said}"
-    return said if rest.startswith(".") else said[:1].upper() + said[1:]
+        return f"Call {int(path['call']) + 1}: {message}"
+    return message if rest.startswith(".") else message[:1].upper() + message[1:]
 
 
 def checked(
-    typed: Mapping[str, Any], given: Any, tools: Iterable[dict[str, Any]], name: str = "decision"
+    typed: Mapping[str, Any], decision: Any, tools: Iterable[dict[str, Any]], name: str = "decision"
 ) -> dict[str, Any]:
     """Return the decision as it is stored: with the final arguments of every call. Raises `Misfit` with the path.
 
     The `tools` are read for an edited call only.
     """
-    if given is None:
+    if decision is None:
         raise Misfit(f"{name}: this ask wants a decision of kind {typed['kind']}, not only a text.")
     part = ask_kind(typed).decided_in
-    said = _read(given, name)
-    if stray := sorted(said.keys() - {part} - ({"other"} if ask_kind(typed).is_choice else set())):
+    fields = _read_decision(decision, name)
+    if stray := sorted(fields.keys() - {part} - ({"other"} if ask_kind(typed).is_choice else set())):
         raise Misfit(f"{name}.{stray[0]}: an ask of kind {typed['kind']} takes `{part}`.")
     if ask_kind(typed).is_approval:
-        return {"calls": _calls(typed["calls"], said.get("calls") or [], tools, f"{name}.calls")}
+        return {"calls": _calls(typed["calls"], fields.get("calls") or [], tools, f"{name}.calls")}
     if ask_kind(typed).is_choice:
-        return _choice(typed, said, name)
-    return {"value": _value(typed["response_schema"], said.get("value"), f"{name}.value")}
+        return _choice(typed, fields, name)
+    return {"value": _value(typed["response_schema"], fields.get("value"), f"{name}.value")}
 
 
-def _read(given: Any, name: str) -> dict[str, Any]:
+def _read_decision(decision: Any, name: str) -> dict[str, Any]:
     try:
-        return TypedDecision.model_validate(given).model_dump(exclude_none=True)
+        return TypedDecision.model_validate(decision).model_dump(exclude_none=True)
     except ValidationError as error:
         wrong = error.errors()[0]
         path = "".join(f"[{one}]" if isinstance(one, int) else f".{clean(one)}" for one in wrong["loc"])
@@ -81,69 +81,69 @@ def _read(given: Any, name: str) -> dict[str, Any]:
 
 def refuse_default(typed: Mapping[str, Any]) -> None:
     """Raise for a default on timeout that the schema of its own form refuses."""
-    wanted = decision_on_timeout(typed)
-    if ask_kind(typed).is_form and wanted is not None:
-        _value(typed["response_schema"], wanted["value"], "on_timeout.value")
+    default = decision_on_timeout(typed)
+    if ask_kind(typed).is_form and default is not None:
+        _value(typed["response_schema"], default["value"], "on_timeout.value")
 
 
 def _calls(
-    wanted: list[dict[str, Any]], given: list[dict[str, Any]], tools: Iterable[dict[str, Any]], name: str
+    calls: list[dict[str, Any]], decided: list[dict[str, Any]], tools: Iterable[dict[str, Any]], name: str
 ) -> list[dict[str, Any]]:
     """Return one decision for each call, in the order of the calls."""
-    places = {one["id"]: (place, one) for place, one in enumerate(given)}
-    known = {call["id"] for call in wanted}
-    for place, one in enumerate(given):
-        if one["id"] not in known:
-            raise Misfit(f"{name}[{place}].id: no call has the id {clean(one['id'])}.")
-        if places[one["id"]][0] != place:
-            raise Misfit(f"{name}[{place}].id: the call {clean(one['id'])} is decided twice.")
-    edits = any(one["verdict"] == "edit" for one in given)
+    places = {one["id"]: (place, one) for place, one in enumerate(decided)}
+    call_ids = {call["id"] for call in calls}
+    for place, decision in enumerate(decided):
+        if decision["id"] not in call_ids:
+            raise Misfit(f"{name}[{place}].id: no call has the id {clean(decision['id'])}.")
+        if places[decision["id"]][0] != place:
+            raise Misfit(f"{name}[{place}].id: the call {clean(decision['id'])} is decided twice.")
+    edits = any(one["verdict"] == "edit" for one in decided)
     schemas = {tool.get("name"): tool.get("input_schema") for tool in tools} if edits else {}
     checker, made = Checker(formats=True), []
-    for call in wanted:
+    for call in calls:
         if call["id"] not in places:
             raise Misfit(f"{name}: the call {clean(call['id'])} ({clean(call['name'])}) is not decided.")
-        place, one = places[call["id"]]
-        made.append(_call(call, one, checker, call.get("schema") or schemas.get(call["name"]), f"{name}[{place}]"))
+        place, decision = places[call["id"]]
+        made.append(_call(call, decision, checker, call.get("schema") or schemas.get(call["name"]), f"{name}[{place}]"))
     _refuse_large([one["arguments"] for one in made if one["verdict"] == "edit"], name)
     return made
 
 
-def _call(call: dict[str, Any], given: dict[str, Any], checker: Checker, schema: Any, name: str) -> dict[str, Any]:
-    proposed, arguments = call.get("arguments") or {}, given.get("arguments")
-    reason = (given.get("reason") or "").strip()
-    said: dict[str, Any] = {"id": call["id"], "verdict": given["verdict"], "arguments": proposed}
-    if given["verdict"] == "edit":
+def _call(call: dict[str, Any], decision: dict[str, Any], checker: Checker, schema: Any, name: str) -> dict[str, Any]:
+    proposed, arguments = call.get("arguments") or {}, decision.get("arguments")
+    reason = (decision.get("reason") or "").strip()
+    decided: dict[str, Any] = {"id": call["id"], "verdict": decision["verdict"], "arguments": proposed}
+    if decision["verdict"] == "edit":
         if arguments is None or _same(arguments, proposed):
             raise Misfit(f"{name}.arguments: an edit has arguments that differ from the proposed ones.")
         _refuse_misfit(checker, arguments, schema, f"{name}.arguments")
-        said["arguments"] = arguments
+        decided["arguments"] = arguments
     elif arguments is not None and not _same(arguments, proposed):
-        raise Misfit(f"{name}.arguments: {given['verdict']} keeps the proposed arguments; say edit to change them.")
-    if given["verdict"] == "reject" and not reason:
+        raise Misfit(f"{name}.arguments: {decision['verdict']} keeps the proposed arguments; say edit to change them.")
+    if decision["verdict"] == "reject" and not reason:
         raise Misfit(f"{name}.reason: a rejection needs a reason, which the agent gets.")
-    return said | ({"reason": reason} if reason else {})
+    return decided | ({"reason": reason} if reason else {})
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(left: Any, other: Any) -> bool:
     """Return whether two JSON values are equal: 1 is 1.0, and true is not 1, as in Python."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(value, other[name]) for name, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other)
+    if isinstance(left, bool) or isinstance(other, bool):
+        return left is other
+    if isinstance(left, dict) and isinstance(other, dict):
+        return left.keys() == other.keys() and all(_same(value, other[name]) for name, value in left.items())
+    if isinstance(left, list) and isinstance(other, list):
+        return len(left) == len(other) and all(map(_same, left, other))
+    return bool(left == other)
 
 
-def _choice(typed: Mapping[str, Any], given: dict[str, Any], name: str) -> dict[str, Any]:
-    chosen, other = given.get("chosen") or [], (given.get("other") or "").strip()
-    known = [one["id"] for one in typed["options"]]
-    for place, one in enumerate(chosen):
-        if one not in known:
-            raise Misfit(f"{name}.chosen[{place}]: no option has the id {clean(one)}.")
-        if one in chosen[:place]:
-            raise Misfit(f"{name}.chosen[{place}]: {clean(one)} is chosen twice.")
+def _choice(typed: Mapping[str, Any], decision: dict[str, Any], name: str) -> dict[str, Any]:
+    chosen, other = decision.get("chosen") or [], (decision.get("other") or "").strip()
+    option_ids = [one["id"] for one in typed["options"]]
+    for place, option in enumerate(chosen):
+        if option not in option_ids:
+            raise Misfit(f"{name}.chosen[{place}]: no option has the id {clean(option)}.")
+        if option in chosen[:place]:
+            raise Misfit(f"{name}.chosen[{place}]: {clean(option)} is chosen twice.")
     if other and not typed.get("other"):
         raise Misfit(f"{name}.other: this choice takes its options only.")
     if len(chosen) + bool(other) == 0:
@@ -151,7 +151,7 @@ def _choice(typed: Mapping[str, Any], given: dict[str, Any], name: str) -> dict[
     if len(chosen) + bool(other) > 1 and not typed.get("many"):
         raise Misfit(f"{name}.chosen: choose one option.")
     # in the order of the options, so that equal choices are equal
-    return {"chosen": sorted(chosen, key=known.index)} | ({"other": other} if other else {})
+    return {"chosen": sorted(chosen, key=option_ids.index)} | ({"other": other} if other else {})
 
 
 def _value(schema: Any, value: Any, name: str) -> Any:

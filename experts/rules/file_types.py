@@ -33,9 +33,9 @@ _UNPRINTED = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f]")
 
 def media_type_of(data: bytes) -> str:
     """Return the media type of a file, empty for a type that is not allowed."""
-    for start, found in _STARTS:
+    for start, media_type in _STARTS:
         if data.startswith(start):
-            return found
+            return media_type
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return "image/webp"
     return TEXT if _is_plain(data) else ""

@@ -26,10 +26,10 @@ def asked(interrupt: Interrupt, run: RunInterrupts) -> dict[str, Any]:
     or a choice for one value. 4. A confirmation: yes or no. 5. A question.
     """
     call, about = _call_of(interrupt.tool_call_id, run), {"question": _words(interrupt)}
-    given = (interrupt.metadata or {}).get(OURS)
-    if isinstance(given, Mapping):
-        known = {name: value for name, value in given.items() if name in {*TypedAsk.model_fields, "context"}}
-        return {**about, "question": str(given.get("question") or about["question"])[:QUESTION_MAX], **known}
+    typed = (interrupt.metadata or {}).get(OURS)
+    if isinstance(typed, Mapping):
+        fields = {name: value for name, value in typed.items() if name in {*TypedAsk.model_fields, "context"}}
+        return {**about, "question": str(typed.get("question") or about["question"])[:QUESTION_MAX], **fields}
     if call is not None and _can_edit(interrupt.response_schema):
         edited = ((interrupt.response_schema or {}).get("properties") or {}).get("editedArgs") or {}
         schema = edited if isinstance(edited, Mapping) and edited.get("properties") else _schema_of(call["name"], run)
@@ -60,8 +60,8 @@ def resumed(interrupt: Interrupt, fields: Mapping[str, Any], advice: Advice | No
     beside: dict[str, Any] = {"status": status}
     if advice is not None:
         reason = advice.reason if advice.is_fallback else None
-        said = {"by": advice.by or (None if advice.is_fallback else "person"), "reason": reason, "text": advice.text}
-        beside |= {name: value for name, value in said.items() if value}
+        notes = {"by": advice.by or (None if advice.is_fallback else "person"), "reason": reason, "text": advice.text}
+        beside |= {name: value for name, value in notes.items() if value}
         if advice.decision is not None:
             beside["decision"] = advice.decision.model_dump(exclude_none=True)
     about = {"interrupt_id": interrupt.id, "metadata": {OURS: beside}}
@@ -125,8 +125,8 @@ def _can_edit(schema: Mapping[str, Any] | None) -> bool:
 
 
 def _words(interrupt: Interrupt) -> str:
-    said = (interrupt.message or "").strip() or f"The agent paused: {interrupt.reason}"
-    return said[:QUESTION_MAX]
+    text = (interrupt.message or "").strip() or f"The agent paused: {interrupt.reason}"
+    return text[:QUESTION_MAX]
 
 
 def _call_of(call_id: str | None, run: RunInterrupts) -> dict[str, Any] | None:
@@ -142,14 +142,14 @@ def _call_of(call_id: str | None, run: RunInterrupts) -> dict[str, Any] | None:
     return None
 
 
-def _arguments(given: Any) -> dict[str, Any]:
+def _arguments(arguments: Any) -> dict[str, Any]:
     try:
-        read = json.loads(given) if isinstance(given, str) else given
+        read = json.loads(arguments) if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError):
-        return {"text": given}
+        return {"text": arguments}
     return read if isinstance(read, dict) else {VALUE: read}
 
 
 def _schema_of(tool: str, run: RunInterrupts) -> Any:
-    found: Sequence[Any] = [one.get("parameters") for one in run.tools or [] if one.get("name") == tool]
-    return found[0] if found and isinstance(found[0], Mapping) else None
+    schemas: Sequence[Any] = [one.get("parameters") for one in run.tools or [] if one.get("name") == tool]
+    return schemas[0] if schemas and isinstance(schemas[0], Mapping) else None

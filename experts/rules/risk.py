@@ -51,16 +51,16 @@ def digest_of(typed: Mapping[str, Any] | None, privilege: str) -> str:
     if not calls:
         return ""
     # as a text: in Python 1 equals true
-    said = json.dumps([privilege, [[one["name"], one.get("arguments") or {}] for one in calls]], sort_keys=True)
-    return hashlib.sha256(said.encode()).hexdigest()
+    text = json.dumps([privilege, [[one["name"], one.get("arguments") or {}] for one in calls]], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def why_not_together(tools: Iterable[str], setting: str) -> str:
     """Return why approvals, each of one call of these tools, cannot be approved together; empty if they can."""
-    known = set(tools)
-    if not known or "" in known:
+    names = set(tools)
+    if not names or "" in names:
         return "Only approvals of a single call can be approved together."
-    if len(known) > 1:
-        return f"These calls are of {len(known)} tools. Approve those of one tool at a time."
-    tool = known.pop()
+    if len(names) > 1:
+        return f"These calls are of {len(names)} tools. Approve those of one tool at a time."
+    tool = names.pop()
     return f"{clean(tool)} is of high risk. Approve its calls one by one." if is_high(setting, tool) else ""

@@ -233,17 +233,17 @@ def words_of(question: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", both.casefold()))
 
 
-def likeness(one: str, other: str) -> float:
+def likeness(question: str, other: str) -> float:
     """Return the share of words that two questions have in common, 0 to 1."""
-    mine, theirs = words_of(one), words_of(other)
+    mine, theirs = words_of(question), words_of(other)
     if not mine or not theirs:
-        return float(one.strip() == other.strip())
+        return float(question.strip() == other.strip())
     return len(mine & theirs) / len(mine | theirs)
 
 
-def alike(one: str, other: str) -> bool:
+def alike(question: str, other: str) -> bool:
     """Return whether two questions about one task are the same: equal, or with most of their words in common."""
-    return likeness(one, other) >= ALIKE
+    return likeness(question, other) >= ALIKE
 
 
 def next_tier(plan: Sequence[str], tier: str) -> str | None:

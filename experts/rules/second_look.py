@@ -38,10 +38,10 @@ def problem_of(setting: str) -> str:
     return ""
 
 
-def refuse(setting: str, said: Iterable[str]) -> None:
+def refuse(setting: str, parts: Iterable[str]) -> None:
     """Raise with the reason of the first rule that finds its pattern in one of these texts."""
     # RE2 reads UTF-8, which has no lone surrogates
-    texts = [text.encode("utf-8", "replace").decode() for text in said]
+    texts = [text.encode("utf-8", "replace").decode() for text in parts]
     for pattern, reason in _rules(setting):
         compiled = _compiled(pattern)
         if any(compiled.search(text) for text in texts):

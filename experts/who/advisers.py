@@ -75,12 +75,12 @@ def colleagues(project: Project, now: datetime) -> list[Colleague]:
     """Return the members who can answer, those online first, then by name."""
     recent = Presence.objects.filter(project=project, seen_at__gt=now - PRESENT_FOR)
     away = {one.actor_key: one.has_left(now) for one in recent}
-    found = []
+    people = []
     for row in advisers(project, now):
         key = f"user:{row.user_id}"
         state = ("away" if away[key] else "online") if key in away else "offline"
-        found.append(Colleague(key, display_name(row.user), frozenset(row.skills), state))
-    return sorted(found, key=lambda one: one.state != "online")
+        people.append(Colleague(key, display_name(row.user), frozenset(row.skills), state))
+    return sorted(people, key=lambda person: person.state != "online")
 
 
 def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:

@@ -135,7 +135,7 @@ def arrival(
     with connection.cursor() as cursor:
         cursor.execute(_statement(is_question, is_indexed(episode)), values)
         keys, alike, ahead, present, times, is_listened, has_standing = cursor.fetchone()
-    near = [NearAsk(pk, _text(question), group) for pk, question, group in alike or ()]
+    near = [NearAsk(pk, _question_text(question), group) for pk, question, group in alike or ()]
     count, of_run, runs = ahead
     return FoundDesk(
         keys or {}, near, count, of_run, runs, dict(present or ()), _usual(times), is_listened, has_standing
@@ -164,5 +164,5 @@ def _statement(is_question: bool, by_place: bool) -> str:
     return FOUND.format(alike=alike)
 
 
-def _text(stored: str) -> Any:
+def _question_text(stored: str) -> Any:
     return _QUESTION.from_db_value(stored, None, connection)

@@ -38,10 +38,10 @@ def could_answer(author: Actor, ask: Ask, desk: Desk) -> bool:
 
 def _member(standing: StandingAnswer, pk: str, now: datetime) -> Actor | None:
     rows = Membership.objects.current(now).select_related("project", "user")
-    found = rows.filter(project=standing.project_id, user_id=pk).first()
-    return person(found) if found is not None else None
+    member = rows.filter(project=standing.project_id, user_id=pk).first()
+    return person(member) if member is not None else None
 
 
 def _token(standing: StandingAnswer, pk: str, now: datetime) -> Actor | None:
-    found = ApiToken.objects.select_related("project").filter(project=standing.project_id, pk=pk).first()
-    return bearer(found) if found is not None and found.is_current(now) and found.has_owner() else None
+    token = ApiToken.objects.select_related("project").filter(project=standing.project_id, pk=pk).first()
+    return bearer(token) if token is not None and token.is_current(now) and token.has_owner() else None

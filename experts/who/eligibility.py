@@ -133,13 +133,13 @@ def spots(actor: Actor, now: datetime, *, turns: bool = False) -> list[Spot]:
     asks = open_of(actor, now)
     passed = set(Decline.objects.filter(author_key=actor.key, ask__in=asks).values_list("ask", flat=True))
     # in Python: the list is read whole in any case, and has up to a thousand rows
-    found = sorted((_spot(row) for row in asks.values_list(*COLUMNS)), key=lambda one: (one.deadline_at, one.pk))
+    all_spots = sorted((_spot(row) for row in asks.values_list(*COLUMNS)), key=lambda spot: (spot.deadline_at, spot.pk))
     present = set(online.here(actor.project, now).values_list("actor_key", flat=True))
-    for one in found:
-        one.place = one.place_for(actor, me, passed, now)
-        one.for_other = one.handed_to in present - {actor.key}
-    for_people = [one for one in found if one.for_people]
-    others = [one for one in found if not one.for_people]
+    for spot in all_spots:
+        spot.place = spot.place_for(actor, me, passed, now)
+        spot.for_other = spot.handed_to in present - {actor.key}
+    for_people = [one for one in all_spots if one.for_people]
+    others = [one for one in all_spots if not one.for_people]
     if turns:
         for_people = in_turn(for_people, now, online.served(actor.project), arriving.usual_time(actor.project))
     return [*for_people, *others]
@@ -157,23 +157,23 @@ def spot_of(actor: Actor, pk: str, now: datetime) -> Spot | None:
     row = open_of(actor, now).filter(pk=pk).values_list(*COLUMNS).first()
     if row is None:
         return None
-    found = _spot(row)
+    spot = _spot(row)
     me = advisers.member_of(actor, policies.desk_of(actor.project)) if holds(actor, may_advise) else None
     declined = {pk} if Decline.objects.filter(author_key=actor.key, ask=pk).exists() else set[str]()
-    found.place = found.place_for(actor, me, declined, now)
-    return found
+    spot.place = spot.place_for(actor, me, declined, now)
+    return spot
 
 
-def newest_of(found: list[Spot]) -> Spot | None:
+def newest_of(all_spots: list[Spot]) -> Spot | None:
     """Return the newest ask that this person can act on."""
     # IDs sort by their creation time.
-    return max((one for one in found if one.place in (MINE, FREE)), key=lambda one: one.pk, default=None)
+    return max((one for one in all_spots if one.place in (MINE, FREE)), key=lambda spot: spot.pk, default=None)
 
 
-def next_of(found: list[Spot], listed: list[Spot], me: str) -> Spot | None:
+def next_of(all_spots: list[Spot], listed: list[Spot], me: str) -> Spot | None:
     """Return the ask to work on next: the claimed one due first, else one that was handed to this person, else the
     first free one of the list."""
-    mine = sorted((one for one in found if one.place == MINE), key=lambda one: one.deadline_at)
+    mine = sorted((one for one in all_spots if one.place == MINE), key=lambda spot: spot.deadline_at)
     free = [one for one in listed if one.place == FREE and not one.for_other]
     handed = [one for one in free if me and one.handed_to == me]
     return next(iter([*mine, *handed, *free]), None)

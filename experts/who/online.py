@@ -100,13 +100,13 @@ def _seats(project: Project, now: datetime) -> list[Seat]:
     hands = Counter(held.values_list("holder", "holder_name"))
     recent = list(Presence.objects.filter(project=project, seen_at__gt=now - PRESENT_FOR).order_by("name"))
     # False sorts first: those who are not Away
-    recent.sort(key=lambda one: one.has_left(now))
+    recent.sort(key=lambda row: row.has_left(now))
     in_hand = {key: count for (key, _), count in hands.items()}
     seats = [
-        Seat(one.actor_key, one.name, one.skills, one.has_left(now), in_hand.get(one.actor_key, 0)) for one in recent
+        Seat(row.actor_key, row.name, row.skills, row.has_left(now), in_hand.get(row.actor_key, 0)) for row in recent
     ]
-    known = {one.key for one in seats}
-    others = sorted((name, key, count) for (key, name), count in hands.items() if key not in known)
+    keys = {one.key for one in seats}
+    others = sorted((name, key, count) for (key, name), count in hands.items() if key not in keys)
     # they hold a claim though no page of theirs is open
     return [*seats, *(Seat(key, name, [], False, count, seen=False) for name, key, count in others)]
 

@@ -17,13 +17,13 @@ from experts.who.arriving import FoundDesk, NearAsk, arrival
 from experts.who.policies import policy_of
 
 
-def place(ask: Ask, desk: Desk, found: FoundDesk, now: datetime) -> str:
+def place(ask: Ask, desk: Desk, arrived: FoundDesk, now: datetime) -> str:
     """Set a new ask's group and plan. Return the reason if it must fall back immediately."""
     policy = policy_of(desk, ask.episode)
-    same = same_question(ask, found.alike)
+    same = same_question(ask, arrived.alike)
     ask.group = same.group if same is not None else ask.pk
     # the ID is known before the row exists, so the draw follows from it
-    way = route(policy, load_for(ask, policy, now, desk, found), draw(policy.seed, ask.pk))
+    way = route(policy, load_for(ask, policy, now, desk, arrived), draw(policy.seed, ask.pk))
     ask.tiers, ask.tier_reason, ask.chance = list(way.tiers), way.reason, way.chance
     ask.tier = way.tiers[0] if way.tiers else Tier.PEOPLE
     ask.expected_wait_s = way.expected_wait_s
@@ -35,17 +35,17 @@ def place(ask: Ask, desk: Desk, found: FoundDesk, now: datetime) -> str:
 
 
 def load_for(
-    ask: Ask, policy: RoutingRules, now: datetime, desk: Desk | None = None, found: FoundDesk | None = None
+    ask: Ask, policy: RoutingRules, now: datetime, desk: Desk | None = None, arrived: FoundDesk | None = None
 ) -> DeskLoad:
-    """Return the load on people at the time of this ask; as it was `found`, if that is known."""
-    found = found or arrival(ask.episode, now, ask=ask.pk, is_question=False)
+    """Return the load on people at the time of this ask; as it was `arrived`, if that is known."""
+    arrived = arrived or arrival(ask.episode, now, ask=ask.pk, is_question=False)
     return DeskLoad(
-        present=online_for(ask, now, found.present, desk),
-        ahead=found.ahead,
-        ahead_of_run=found.ahead_of_run,
+        present=online_for(ask, now, arrived.present, desk),
+        ahead=arrived.ahead,
+        ahead_of_run=arrived.ahead_of_run,
         # This run counts too, also if this is its first ask.
-        runs=found.runs + (found.ahead_of_run == 0),
-        usual_s=found.usual_s,
+        runs=arrived.runs + (arrived.ahead_of_run == 0),
+        usual_s=arrived.usual_s,
         left_s=((ask.human_deadline_at or ask.deadline_at) - now).total_seconds(),
         group=_others_of_group(ask) + 1,
         **_spent(ask, policy, now),

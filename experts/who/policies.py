@@ -36,12 +36,12 @@ def policy_of(desk: Desk, episode: Episode) -> RoutingRules:
     """
     shared = ("model_first", "people_while_free", "cache", "audit_share", "low_confidence", "large_group", "seed")
     more = ("per_hour", "per_training_step", "wait_limit_s", "capacity")
-    given: dict[str, Any] = {name: getattr(desk, name) for name in (*shared, *more)}
+    fields: dict[str, Any] = {name: getattr(desk, name) for name in (*shared, *more)}
     # Loops record any JSON as their policy.
     only = episode.policy.get("experts") if isinstance(episode.policy, dict) else ""
     # any other value is a loop's own and narrows nothing
-    given["only"] = only if only in ("people", "models") else ""
-    return RoutingRules(**given, has_senior=desk.senior_id is not None, has_models=bool(settings.EXPERT_ENDPOINTS))
+    fields["only"] = only if only in ("people", "models") else ""
+    return RoutingRules(**fields, has_senior=desk.senior_id is not None, has_models=bool(settings.EXPERT_ENDPOINTS))
 
 
 def models_may_help(ask: Ask) -> bool:

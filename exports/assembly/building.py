@@ -95,10 +95,10 @@ class Walk:
 
     def marks_of(self, row: DatasetRow) -> Counter[str]:
         """Return how many places of a row are redacted, by kind, also where its text is there as token IDs."""
-        found = marks_in(row.line)
+        marks = marks_in(row.line)
         if self.ground.tokenizer is not None and "input_ids" in row.value:
-            found += marks_in(self.ground.tokenizer.text_of(row.value["input_ids"]).encode())
-        return found
+            marks += marks_in(self.ground.tokenizer.text_of(row.value["input_ids"]).encode())
+        return marks
 
     def _of_episode(self, record: Record) -> Iterator[DatasetRow]:
         passed = self._shaped(record)
@@ -143,8 +143,8 @@ class Walk:
         yield from made
 
     def _quoted(self, record: Record, shaped: Shaped) -> str:
-        said, messages = [line.said for line in shaped.lines], shaped.messages
-        reason = verifier_text(record, said, messages, self.ground.verifier_of(record))
+        turns, messages = [line.said for line in shaped.lines], shaped.messages
+        reason = verifier_text(record, turns, messages, self.ground.verifier_of(record))
         return reason or held_out_text(record, texts_of(messages), self.ground.tasks) or ""
 
     def _mark(self, record: Record) -> str:
@@ -166,7 +166,8 @@ class Walk:
         cleaned = {name: verifier.without(getattr(record, name)) for name in _QUOTABLE}
         # a loop writes the type of an outcome that it reports itself
         results = {
-            word: replace(one, reward_type=verifier.without(one.reward_type)) for word, one in record.results.items()
+            word: replace(outcome, reward_type=verifier.without(outcome.reward_type))
+            for word, outcome in record.results.items()
         }
         return replace(record, **cleaned, results=results, not_for_training=quoted)
 

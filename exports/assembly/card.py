@@ -58,7 +58,9 @@ def _body(manifest: dict[str, Any], format_: ExportFormat) -> str:
 def _table(title: str, unit: str, counts: dict[str, int]) -> list[str]:
     if not counts:
         return []
-    rows = [f"| {reason} | {count:,} |" for reason, count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))]
+    rows = [
+        f"| {reason} | {count:,} |" for reason, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    ]
     return [f"## {title}", "", f"| reason | {unit} |", "|---|---|", *rows, ""]
 
 
@@ -66,7 +68,8 @@ def _repaired(tasks: dict[str, Any]) -> list[str]:
     if not tasks:
         return []
     rows = [
-        f"| `{task}` | {one['version']} | `{one['sha256'][:12]}` | {one['outcomes']:,} |" for task, one in tasks.items()
+        f"| `{task}` | {repair['version']} | `{repair['sha256'][:12]}` | {repair['outcomes']:,} |"
+        for task, repair in tasks.items()
     ]
     head = ["| task | version | code | outcomes |", "|---|---|---|---|"]
     return ["## Errata", "", "Repaired verifiers found these outcomes, not those of the packs.", "", *head, *rows, ""]

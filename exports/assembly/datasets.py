@@ -88,8 +88,8 @@ def take_snapshot(project: Project, recipe: Recipe, folder: Path) -> DatasetPlan
             steps += entry.last_seq
     tokenizer = tokenizer_of(recipe)
     tokens = tokenizer.digest if tokenizer is not None else ""
-    known = pack_digests(scenarios), digest.hexdigest(), count, steps, tokens, repairs_digest(project, scenarios)
-    return DatasetPlan(recipe, FORMATS[recipe.format], *known)
+    digests = pack_digests(scenarios), digest.hexdigest(), count, steps, tokens, repairs_digest(project, scenarios)
+    return DatasetPlan(recipe, FORMATS[recipe.format], *digests)
 
 
 def _selected(project: Project, recipe: Recipe) -> Iterator[SnapshotEntry]:
@@ -185,13 +185,13 @@ def _inspect_logs(plan: DatasetPlan, parts: list[Path], folder: Path, section: s
     """Write the log as `.eval`, which viewers open fastest, and as `.json`."""
     lines = [part.with_suffix(".jsonl") for part in parts]
     head = inspect_log.header(plan.id, inspect_log.facts(lines))
-    found = []
+    files = []
     for suffix, write in ((".eval", inspect_log.write_eval), (".json", inspect_log.write_json)):
         file = folder / "data" / f"{section}{suffix}"
         with whole(file) as out:
             write(lines, head, out)
-        found.append(_about(file, folder))
-    return found
+        files.append(_about(file, folder))
+    return files
 
 
 def _concatenate(parts: Iterable[Path], target: Path) -> None:

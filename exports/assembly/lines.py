@@ -14,16 +14,16 @@ SIDES = ("episode", "rejected")
 
 
 def rows_by_episode(
-    project_id: str, dataset: str, wanted: Container[str] | None = None
+    project_id: str, dataset: str, episodes: Container[str] | None = None
 ) -> tuple[dict[str, list[int]], int]:
     """Return the numbers of a dataset's rows by episode, from 1, and how many rows it has; of the wanted episodes alone
     if they are given. Raises FileNotFoundError, `StoreUnavailable`."""
-    found: dict[str, list[int]] = {}
+    numbers: dict[str, list[int]] = {}
     number = 0
     with storing.open_file(project_id, dataset, INDEX) as lines:
         for number, line in enumerate(lines, 1):
             about = orjson.loads(line)
             for episode in {about.get(side) for side in SIDES} - {None}:
-                if wanted is None or episode in wanted:
-                    found.setdefault(episode, []).append(number)
-    return found, number
+                if episodes is None or episode in episodes:
+                    numbers.setdefault(episode, []).append(number)
+    return numbers, number

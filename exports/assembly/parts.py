@@ -216,9 +216,9 @@ class Parts:
         return self.folder / f"{number:05}.{suffix}"
 
 
-def _known(marks: Counter[str], found: Counter[str]) -> dict[str, int]:
+def _known(marks: Counter[str], redacted: Counter[str]) -> dict[str, int]:
     """Return the counts of the marks that the redactor made: an agent can write the text of another one."""
-    return {kind: count for kind, count in marks.items() if found[kind]}
+    return {kind: count for kind, count in marks.items() if redacted[kind]}
 
 
 def _report(counts: BuildCounts, redacted: dict[str, int]) -> dict[str, Any]:

@@ -114,12 +114,12 @@ def _key(row: dict[str, Any]) -> str:
     return f"{row['key']} against {row['rejected']}" if "rejected" in row else str(row["key"])
 
 
-def _one_side(db: sqlite3.Connection, one: str, other: str, lacking: Dataset) -> Change:
+def _one_side(db: sqlite3.Connection, side: str, other: str, lacking: Dataset) -> Change:
     """Return the rows that `lacking` does not hold, with the reasons."""
     change = Change()
-    found = db.execute(_ONE_SIDE.format(one=one, other=other))
+    rows = db.execute(_ONE_SIDE.format(one=side, other=other))
     # in batches, because each asks the database once for its episodes
-    for some in _batches(found):
+    for some in _batches(rows):
         unnamed = {episode for _, _, episode, reason, is_used in some if reason is None and not is_used}
         fates = not_selected(lacking, unnamed) if unnamed else {}
         for key, number, episode, reason, is_used in some:

@@ -67,26 +67,26 @@ class ExportErratum:
 def rows_of_exports(project: Project, episodes: Collection[str]) -> dict[str, dict[str, Any]]:
     """Return the rows of the task of these episodes in each finished export, by key, as they would be built now."""
     tasks = set(Episode.every.filter(pk__in=list(episodes)).values_list("scenario", "task_idx"))
-    found: dict[str, dict[str, Any]] = {}
-    known: dict[str, dict[str, Any]] = {}
+    by_export: dict[str, dict[str, Any]] = {}
+    built: dict[str, dict[str, Any]] = {}
     for export in Export.objects.filter(project=project, state=ExportState.DONE).order_by("pk"):
         if export.started_at is None:
             continue
         try:
-            found[export.pk] = _rows_of(project, export, tasks, known)
+            by_export[export.pk] = _rows_of(project, export, tasks, built)
         except AppError as unreadable:
             # its filter names a run that was deleted, or its tokenizer is missing: nothing can say how it would read
             log.warning("export %s has no erratum: %s", export.pk, unreadable.message)
-    return found
+    return by_export
 
 
 def _rows_of(
-    project: Project, export: Export, tasks: Collection[tuple[str, int | None]], known: dict[str, dict[str, Any]]
+    project: Project, export: Export, tasks: Collection[tuple[str, int | None]], built: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the rows of these tasks that an export would have now; `known` has what another one has built."""
-    recipe, found = Recipe.read(export.recipe), dict[str, Any]()
+    """Return the rows of these tasks that an export would have now; `built` has what another one has built."""
+    recipe, by_key = Recipe.read(export.recipe), dict[str, Any]()
     if recipe.kind.is_curriculum or recipe.kind.needs == "tasks":
-        return found
+        return by_key
     for scenario, task_idx in tasks:
         rows = matching(project, recipe).filter(scenario=scenario, task_idx=task_idx)
         # what ended later is in no file of this export
@@ -94,10 +94,10 @@ def _rows_of(
         if not (keys := sorted(rows.values_list("pk", flat=True))):
             continue
         about = json.dumps([recipe.canonical, keys, scenario, task_idx])
-        if about not in known:
-            known[about] = _built(project, recipe, rows)
-        found |= known[about]
-    return found
+        if about not in built:
+            built[about] = _built(project, recipe, rows)
+        by_key |= built[about]
+    return by_key
 
 
 def _built(project: Project, recipe: Recipe, rows: QuerySet[Episode]) -> dict[str, Any]:
@@ -122,16 +122,16 @@ def with_errata(exports: Collection[str]) -> set[str]:
 
 def of_exports(exports: Collection[str]) -> dict[str, list[ExportErratum]]:
     """Return the errata of these exports, the newest first."""
-    found: dict[str, list[ExportErratum]] = {pk: [] for pk in exports}
-    for one in repairs.errata_of_exports(exports):
-        found[one.export].append(_readable(one))
-    return found
+    by_export: dict[str, list[ExportErratum]] = {pk: [] for pk in exports}
+    for erratum in repairs.errata_of_exports(exports):
+        by_export[erratum.export].append(_readable(erratum))
+    return by_export
 
 
-def _readable(one: Erratum) -> ExportErratum:
-    by, before, after = one.rejudging, one.before, one.after
+def _readable(erratum: Erratum) -> ExportErratum:
+    by, before, after = erratum.rejudging, erratum.before, erratum.after
     return ExportErratum(
-        one.at,
+        erratum.at,
         f"{by.scenario}/{by.task_idx}",
         str(by.version or "the verifier of the pack"),
         by.created_by,
@@ -142,15 +142,15 @@ def _readable(one: Erratum) -> ExportErratum:
     )
 
 
-def text(found: Collection[ExportErratum]) -> str:
+def text(errata: Collection[ExportErratum]) -> str:
     """Return the errata of a dataset as a file for its readers; "" if there are none. Reasons are the project's own."""
-    lines = [line for one in found for line in _lines(one)]
+    lines = [line for one in errata for line in _lines(one)]
     head = ["# Errata", "", "Verifiers were repaired after this dataset was made. Its files are unchanged.", ""]
     return "\n".join([*head, *lines]) if lines else ""
 
 
-def _lines(one: ExportErratum) -> list[str]:
-    kinds = (("remove", one.removed), ("add", one.added), ("other outcome", one.changed))
+def _lines(note: ExportErratum) -> list[str]:
+    kinds = (("remove", note.removed), ("add", note.added), ("other outcome", note.changed))
     rows = [f"| `{key}` | {what} |" for what, keys in kinds for key in keys]
-    about = f"Task `{one.task}`, {one.at.date().isoformat()}, by {one.verifier} of its verifier: {one.sentence}."
+    about = f"Task `{note.task}`, {note.at.date().isoformat()}, by {note.verifier} of its verifier: {note.sentence}."
     return [about, "", "| row | change |", "|---|---|", *rows, ""]

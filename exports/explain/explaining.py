@@ -150,22 +150,22 @@ def named(actor: Actor, name: str) -> Dataset:
     if (folder / MANIFEST).is_file():
         return Dataset(name, actor.project, read_manifest(folder), lambda path: (folder / path).open("rb"))
     done = scoped(Export.objects.select_related("project"), actor.project).filter(state=ExportState.DONE)
-    found = done.filter(pk=name).first() if is_id(name) else None
-    if found is None and len(name) >= PREFIX and name.isalnum():
-        found = done.filter(dataset__startswith=name).order_by("-created_at").first()
-    if found is None:
+    export = done.filter(pk=name).first() if is_id(name) else None
+    if export is None and len(name) >= PREFIX and name.isalnum():
+        export = done.filter(dataset__startswith=name).order_by("-created_at").first()
+    if export is None:
         raise NotFound(f"No dataset {name}: use a folder, an export's ID or the first {PREFIX} letters of a dataset's.")
-    return of_export(found)
+    return of_export(export)
 
 
-def row_origin(dataset: Dataset, wanted: str) -> RowOrigin:
-    """Return the origin of a row; `wanted` is its number from 1 or its key. Raises `NotFound`."""
+def row_origin(dataset: Dataset, row_id: str) -> RowOrigin:
+    """Return the origin of a row; `row_id` is its number from 1 or its key. Raises `NotFound`."""
     # any other text is a key
-    number = number_in(wanted, MAX_ID)
+    number = number_in(row_id, MAX_ID)
     for place, row in enumerate(dataset.rows(), 1):
-        if place == number or row["key"] == wanted:
+        if place == number or row["key"] == row_id:
             return _origin(dataset, place, row)
-    raise NotFound(f"No row {wanted[:200]} in this dataset: it has {dataset.manifest['rows']:,} rows.")
+    raise NotFound(f"No row {row_id[:200]} in this dataset: it has {dataset.manifest['rows']:,} rows.")
 
 
 def _origin(dataset: Dataset, number: int, row: dict[str, Any]) -> RowOrigin:
@@ -247,8 +247,8 @@ def _place(dataset: Dataset, episode: str, reason: str) -> str:
 def _quotations(project: Project, row: Episode) -> Callable[[Any], str]:
     verifier = verifier_of(project, row.scenario, row.task_idx, row.scenario_digest)
 
-    def find(said: Any) -> str:
-        words = verifier.quotation_in(said)
+    def find(content: Any) -> str:
+        words = verifier.quotation_in(content)
         return f"has the words: {words}" if words else ""
 
     return find
@@ -257,11 +257,15 @@ def _quotations(project: Project, row: Episode) -> Callable[[Any], str]:
 def _told_tasks(project: Project, row: Episode) -> Callable[[Any], str]:
     tasks = held_out_tasks(project)
 
-    def find(said: Any) -> str:
-        found = tasks.told_in(texts(said), row.task)
-        if found is None:
+    def find(content: Any) -> str:
+        told_task = tasks.told_in(texts(content), row.task)
+        if told_task is None:
             return ""
-        return f"has the words of {found.key}: {found.words}" if found.words else f"has {found.key} in other words"
+        return (
+            f"has the words of {told_task.key}: {told_task.words}"
+            if told_task.words
+            else f"has {told_task.key} in other words"
+        )
 
     return find
 
@@ -284,25 +288,27 @@ def _opt_in(dataset: Dataset, reason: str) -> str:
 def not_selected(dataset: Dataset, episodes: Collection[str]) -> dict[str, EpisodeFate]:
     """Return, for episodes that a dataset's files do not name, why it did not select them."""
     # PostgreSQL answers U+0000 with an error
-    known = [one for one in episodes if is_id(one)]
-    mine = scoped(Episode.every.all(), dataset.project).filter(pk__in=known)
+    ids = [one for one in episodes if is_id(one)]
+    mine = scoped(Episode.every.all(), dataset.project).filter(pk__in=ids)
     rows = {row["pk"]: row for row in mine.values("pk", "state", "ended_at")}
     missed = _filters_missed(dataset, list(rows))
-    found = {}
-    for one in episodes:
-        row = rows.get(one)
+    fates = {}
+    for episode in episodes:
+        row = rows.get(episode)
         if row is None:
-            fate = EpisodeFate(one, "unknown", "There is no such episode in this project, or it was deleted.")
+            fate = EpisodeFate(episode, "unknown", "There is no such episode in this project, or it was deleted.")
         elif row["state"] in LIVE_STATES:
-            fate = EpisodeFate(one, "not_selected", "It has not ended yet.", "live")
-        elif one in missed:
-            values = " or ".join(dataset.redactor.redact_texts(list(dataset.recipe.filter[missed[one]])))
-            words = f"It does not match the recipe's filter {missed[one]} = {values}."
-            fate = EpisodeFate(one, "not_selected", words, missed[one])
+            fate = EpisodeFate(episode, "not_selected", "It has not ended yet.", "live")
+        elif episode in missed:
+            values = " or ".join(dataset.redactor.redact_texts(list(dataset.recipe.filter[missed[episode]])))
+            words = f"It does not match the recipe's filter {missed[episode]} = {values}."
+            fate = EpisodeFate(episode, "not_selected", words, missed[episode])
         else:
-            fate = EpisodeFate(one, "not_selected", "It matches now, but ended after this dataset was made.", "later")
-        found[one] = fate
-    return found
+            fate = EpisodeFate(
+                episode, "not_selected", "It matches now, but ended after this dataset was made.", "later"
+            )
+        fates[episode] = fate
+    return fates
 
 
 def _filters_missed(dataset: Dataset, episodes: Collection[str]) -> dict[str, str]:

@@ -130,14 +130,14 @@ class _Timed:
     def records(self) -> Iterator[Record]:
         for start in range(0, len(self._entries), TOGETHER):
             try:
-                found = self._reader.read(self._entries[start : start + TOGETHER])
+                batch = self._reader.read(self._entries[start : start + TOGETHER])
             except PatternTooSlow:
                 self.was_stopped = True
                 # nothing was read, so there is nothing to show
                 if not self.read:
                     raise
                 return
-            for record in found:
+            for record in batch:
                 # at least one episode is shown, however slow it is
                 if self.read and time.monotonic() > self._until:
                     self.was_stopped = True
@@ -197,10 +197,10 @@ def _drawn(row: DatasetRow, tokenizer: LocalTokenizer | None) -> ShownRow:
     if "input_ids" in value:
         pieces = tokenizer.pieces_of_tokens(value["input_ids"], value["labels"])
         return ShownRow(row.episode, [], pieces=_cut_pieces(pieces))
-    said = _conversation(value)
-    if said is None:
+    conversation = _conversation(value)
+    if conversation is None:
         return replace(_shown(row), problem="Rows of this format are not rendered with chat templates.")
-    messages, losses = said
+    messages, losses = conversation
     # `openenv` has its tools in `extra`
     tools = value.get("tools") or value.get("extra", {}).get("tools") or []
     thoughts = value.get("reasoning_loss")
@@ -268,20 +268,20 @@ def _losses(value: Mapping[str, Any]) -> list[int]:
 def _of_step(step: Mapping[str, Any]) -> Iterator[ShownMessage]:
     """Yield the turns of a step of an ATIF trajectory: its text, its calls and their results."""
     calls = [f"{call['function_name']} {_json(call['arguments'])}" for call in step.get("tool_calls", ())]
-    said = "\n".join(part for part in (step["message"], *calls) if part)
-    yield ShownMessage(step["source"], _cut(said), bool(step["extra"]["awm"]["loss"]))
+    text = "\n".join(part for part in (step["message"], *calls) if part)
+    yield ShownMessage(step["source"], _cut(text), bool(step["extra"]["awm"]["loss"]))
     for result in step.get("observation", {"results": ()})["results"]:
         yield ShownMessage("tool", _cut(result["content"]), False)
 
 
 def _turns(messages: Sequence[Mapping[str, Any]], losses: Sequence[int], label: str = "") -> list[ShownMessage]:
     return [
-        ShownMessage(label or str(one["role"]), _text(one), bool(loss))
-        for one, loss in zip(messages, losses, strict=True)
+        ShownMessage(label or str(message["role"]), _message_text(message), bool(loss))
+        for message, loss in zip(messages, losses, strict=True)
     ]
 
 
-def _text(message: Mapping[str, Any]) -> str:
+def _message_text(message: Mapping[str, Any]) -> str:
     calls = [_called(call) for call in message.get("tool_calls", ())]
     return _cut("\n".join(part for part in (str(message.get("content") or ""), *calls) if part))
 

@@ -80,5 +80,5 @@ def label(reason: str) -> str:
 
 def sentence(reason: str) -> str:
     code, _, why = reason.partition(": ")
-    said = REASONS[code][1] if code in REASONS else f"The rule {code} left it out."
-    return f"{said} Reason: {why}." if why else said
+    words = REASONS[code][1] if code in REASONS else f"The rule {code} left it out."
+    return f"{words} Reason: {why}." if why else words

@@ -64,7 +64,7 @@ def _observe(turn: dict[str, Any], line: TrainingLine) -> None:
 
 def _step(number: int, line: TrainingLine, recorded: Mapping[int, Mapping[str, Any]], ground: Ground) -> dict[str, Any]:
     recorded_steps = [recorded[seq] for seq in line.said.seqs if seq in recorded]
-    message, said = line.message, line.said
+    message, turn = line.message, line.said
     # ATIF knows three sources: a nudge or a briefing is the user's
     speaker = {"assistant": "agent", "system": "system"}.get(message["role"], "user")
     step: dict[str, Any] = {"step_id": number}
@@ -78,10 +78,10 @@ def _step(number: int, line: TrainingLine, recorded: Mapping[int, Mapping[str, A
             step["tool_calls"] = [_call(call) for call in calls]
         if metrics := _metrics(recorded_steps, ground):
             step["metrics"] = metrics
-    if said.copied:
+    if turn.copied:
         step["is_copied_context"] = True
     # a task that was added as a message has no step
-    return {**step, "extra": {"awm": {"part": said.part, "seqs": [seq for seq in said.seqs if seq], "loss": line.loss}}}
+    return {**step, "extra": {"awm": {"part": turn.part, "seqs": [seq for seq in turn.seqs if seq], "loss": line.loss}}}
 
 
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,8 +100,8 @@ def _metrics(recorded_steps: list[Mapping[str, Any]], ground: Ground) -> dict[st
         return counts
     meta: Mapping[str, Any] = next((one["meta"] for one in recorded_steps if isinstance(one.get("meta"), Mapping)), {})
     ids = {"prompt_token_ids": meta.get("prompt_ids"), "completion_token_ids": meta.get("completion_ids")}
-    found = {name: value for name, value in ids.items() if _all(value, int)}
-    return {**counts, **found, **({"logprobs": meta["logprobs"]} if _all(meta.get("logprobs"), int, float) else {})}
+    token_ids = {name: value for name, value in ids.items() if _all(value, int)}
+    return {**counts, **token_ids, **({"logprobs": meta["logprobs"]} if _all(meta.get("logprobs"), int, float) else {})}
 
 
 def _is_count(value: Any) -> bool:

@@ -129,7 +129,7 @@ def provenance(row: Mapping[str, Any]) -> dict[str, str]:
     if isinstance(stated, Mapping):
         about = {"reward_type": stated["reward_type"], "outcome_word": stated["source"], "reward": stated["reward"]}
     outcome = f"{about['reward_type']} ({about['outcome_word']})" if about.get("reward_type") else ""
-    found = {
+    fields = {
         "outcome": f"{outcome}, reward {about['reward']:g}" if outcome and about["reward"] is not None else outcome
     }
-    return {**found, **({"rejected": row["rejected_episode_id"]} if row.get("rejected_episode_id") else {})}
+    return {**fields, **({"rejected": row["rejected_episode_id"]} if row.get("rejected_episode_id") else {})}

@@ -78,9 +78,9 @@ def steps(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, 
 
 def _mode_of(record: Record) -> ReasoningMode:
     """Return how much reasoning the agent's endpoint got back; an external loop that does not say so kept all of it."""
-    said = record.policy.get("reasoning")
-    if said in MODES:
-        return cast(ReasoningMode, said)
+    mode = record.policy.get("reasoning")
+    if mode in MODES:
+        return cast(ReasoningMode, mode)
     # awmweb's own loop sends reasoning only if its policy says so
     return "none" if record.policy.get("awmweb") == "model" else "all"
 
@@ -88,6 +88,8 @@ def _mode_of(record: Record) -> ReasoningMode:
 def _prompt(messages: Sequence[dict[str, Any]], mode: ReasoningMode) -> list[dict[str, Any]]:
     since = first_sent(messages, mode)
     return [
-        {name: value for name, value in one.items() if name != REASONING} if place < since and REASONING in one else one
-        for place, one in enumerate(messages)
+        {name: value for name, value in message.items() if name != REASONING}
+        if place < since and REASONING in message
+        else message
+        for place, message in enumerate(messages)
     ]

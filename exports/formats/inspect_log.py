@@ -65,8 +65,8 @@ def _error(record: Record) -> dict[str, str] | None:
 
 def _score(result: EpisodeResult) -> dict[str, Any]:
     about = {"reward": result.reward, "reward_type": result.reward_type, "word": result.word}
-    said = f"{result.reward_type} ({result.word})"
-    return {"value": float(result.is_complete), "explanation": said, "metadata": about}
+    explanation = f"{result.reward_type} ({result.word})"
+    return {"value": float(result.is_complete), "explanation": explanation, "metadata": about}
 
 
 def _messages(record: Record, shaped: Shaped, model: str) -> Iterator[dict[str, Any]]:
@@ -115,5 +115,5 @@ def _output(messages: list[dict[str, Any]], model: str) -> dict[str, Any]:
         return {"model": model, "choices": []}
     stop = "tool_calls" if last.get("tool_calls") else "stop"
     # the text follows the reasoning
-    said = last["content"] if isinstance(last["content"], str) else last["content"][-1]["text"]
-    return {"model": model, "choices": [{"message": last, "stop_reason": stop}], "completion": said}
+    completion = last["content"] if isinstance(last["content"], str) else last["content"][-1]["text"]
+    return {"model": model, "choices": [{"message": last, "stop_reason": stop}], "completion": completion}

@@ -91,23 +91,23 @@ def _pair_row(pair: PreferencePair, ground: Ground) -> dict[str, Any]:
 
 def _measured(pair: PreferencePair, *, by_worth: bool) -> dict[str, Any]:
     """Return what a fork measured of a pair, as chosen minus rejected; of other pairs there is nothing."""
-    said = pair.measured
+    measures = pair.measured
     about: dict[str, Any] = {"fork_id": "", "grade": "", "privilege": "", "weight": 1.0}
     for side in ("chosen", "rejected"):
         about |= {f"{side}_wins": 0, f"{side}_tries": 0}
     about |= {"worth": None, "worth_low": None, "worth_high": None}
-    if said is None or pair.worth is None:
+    if measures is None or pair.worth is None:
         return about
-    treated, kept = (said["wins"], said["tries"]), (said["kept_wins"], said["kept_tries"])
-    is_better = said["verdict"] == "better"
+    treated, kept = (measures["wins"], measures["tries"]), (measures["kept_wins"], measures["kept_tries"])
+    is_better = measures["verdict"] == "better"
     for side, (wins, tries) in zip(
         ("chosen", "rejected"), (treated, kept) if is_better else (kept, treated), strict=True
     ):
         about |= {f"{side}_wins": wins, f"{side}_tries": tries}
-    low, high = (said["low"], said["high"]) if is_better else (-said["high"], -said["low"])
+    low, high = (measures["low"], measures["high"]) if is_better else (-measures["high"], -measures["low"])
     worth = round(pair.worth, 4)
     about |= {"worth": worth, "worth_low": low, "worth_high": high, "weight": worth if by_worth else 1.0}
-    return about | {"fork_id": said["fork"], "grade": said["grade"], "privilege": said["privilege"]}
+    return about | {"fork_id": measures["fork"], "grade": measures["grade"], "privilege": measures["privilege"]}
 
 
 def kto(episodes: Sequence[ShapedEpisode], ground: Ground) -> Iterator[dict[str, Any]]:

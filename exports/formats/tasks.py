@@ -71,9 +71,9 @@ def ask_decision(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dic
             ask = next((call for call in line.said.calls if is_ask(call)), None)
             row = {"prompt": messages[:place], "completion": [line.message], "tools": list(shaped.tools)}
             about_ask = _about_ask(record, ask, has_advice=ground.recipe.has_advice)
-            said = {**about_ask, "errors_before": errors, "next_failed": _fails_after(lines, place)}
+            ask_fields = {**about_ask, "errors_before": errors, "next_failed": _fails_after(lines, place)}
             seq = {"seq": line.said.seqs[-1] if line.said.seqs else 0, "complete": about["reward_type"] == "complete"}
-            yield {**row, **said, **seq, **about, "content_sha256": sha256(row)}
+            yield {**row, **ask_fields, **seq, **about, "content_sha256": sha256(row)}
         # after the row: a turn's own errors are not before it
         errors += sum(call.get("error") is not None for call in line.said.calls)
 
@@ -83,10 +83,10 @@ def _about_ask(record: Record, ask: Mapping[str, Any] | None, *, has_advice: boo
         return {"asked": False, "tags": [], "advice": "", "advice_source": ""}
     advice = ask.get("advice")
     seen = advice if isinstance(advice, Mapping) else {}
-    said = record.tags.get(int(ask.get("seq") or 0), {})
+    labels = record.tags.get(int(ask.get("seq") or 0), {})
     return {
         "asked": True,
-        "tags": sorted(f"{label}={value}" for label, value in said.items() if value),
+        "tags": sorted(f"{label}={value}" for label, value in labels.items() if value),
         # what the recipe cuts out of messages is in no other field
         "advice": str(seen.get("text", "")) if has_advice else "",
         "advice_source": kind_of(seen),

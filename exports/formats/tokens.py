@@ -88,8 +88,8 @@ class _Refusals:
             if not isinstance(mark, Mapping):
                 continue
             later = mark.get("changed")
-            for one in (mark, *(later.values() if isinstance(later, Mapping) else ())):
-                self._note(one)
+            for capture in (mark, *(later.values() if isinstance(later, Mapping) else ())):
+                self._note(capture)
 
     def _note(self, mark: Any) -> None:
         if not isinstance(mark, Mapping) or "trainable" not in mark:
@@ -109,9 +109,9 @@ class _Refusals:
 def _named(reason: Any) -> str:
     """Return a reason in few words, so that a manifest can count it: the code of a finding, or its text without
     counts."""
-    said = reason if isinstance(reason, str) and reason else "no reason given"
-    code = _CODE.match(said)
-    words = code[1] if code else _COUNTS.sub("N", " ".join(said.split()))
+    text = reason if isinstance(reason, str) and reason else "no reason given"
+    code = _CODE.match(text)
+    words = code[1] if code else _COUNTS.sub("N", " ".join(text.split()))
     return f"not_trainable: {words[:80]}"
 
 

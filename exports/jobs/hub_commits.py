@@ -71,12 +71,12 @@ def _refusal(error: HfHubHTTPError, repo: str) -> HubRefused:
             f"The Hub at {endpoint} refused the token ({status}). Set AWMWEB_HUB_TOKEN to a token that can write to "
             f"{repo}, and restart awmweb."
         )
-    said = error.server_message or error.response.reason_phrase
-    return HubRefused(f"The Hub at {endpoint} refused the push to {repo} ({status}): {said}"[:1000])
+    message = error.server_message or error.response.reason_phrase
+    return HubRefused(f"The Hub at {endpoint} refused the push to {repo} ({status}): {message}"[:1000])
 
 
 def _plain(error: Exception, token: str) -> str:
     """Return what an error says, with its cause and without the token."""
     cause = error.__cause__
-    said = f"{type(error).__name__}: {error}" + (f" ({type(cause).__name__}: {cause})" if cause is not None else "")
-    return said.replace(token, "[token]")[:1000]
+    message = f"{type(error).__name__}: {error}" + (f" ({type(cause).__name__}: {cause})" if cause is not None else "")
+    return message.replace(token, "[token]")[:1000]

@@ -48,18 +48,18 @@ def attempt(removal_id: int) -> None:
 @transaction.atomic
 def _do(removal_id: int) -> None:
     turns.hold()  # no export begins that would find the files half removed
-    found = Removal.objects.select_for_update(skip_locked=True).filter(pk=removal_id).first()
-    if found is None:
+    removal = Removal.objects.select_for_update(skip_locked=True).filter(pk=removal_id).first()
+    if removal is None:
         return
-    mine = Export.objects.filter(project=found.project_id)
+    mine = Export.objects.filter(project=removal.project_id)
     # one that has just begun names its dataset before it looks for files, and waits here
     list(mine.filter(state=ExportState.BUILDING).order_by("pk").select_for_update())
-    states = set(mine.filter(dataset=found.dataset).values_list("state", flat=True))
+    states = set(mine.filter(dataset=removal.dataset).values_list("state", flat=True))
     if ExportState.BUILDING in states:
         return  # its end decides
     if ExportState.DONE not in states:
-        storing.delete(found.project_id, found.dataset)
-    found.delete()
+        storing.delete(removal.project_id, removal.dataset)
+    removal.delete()
 
 
 def sweep() -> None:

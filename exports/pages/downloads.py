@@ -78,10 +78,10 @@ def _while_held(right: Right, blocks: Iterator[bytes]) -> Iterator[bytes]:
 def _wanted(header: str, size: int) -> tuple[int | None, int | None]:
     """Return first and last byte; (None, None) if the range is outside. A header that is not a single range means the
     whole file."""
-    found = _RANGE.fullmatch(header.replace(" ", ""))
-    if found is None or found.groups() == ("", ""):
+    match = _RANGE.fullmatch(header.replace(" ", ""))
+    if match is None or match.groups() == ("", ""):
         return 0, size - 1
-    start, end = found.groups()
+    start, end = match.groups()
     if not start:
         # `bytes=-500` means the last 500
         first, last = max(size - int(end), 0), size - 1

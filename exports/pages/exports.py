@@ -69,7 +69,7 @@ def export_page(request: MemberRequest) -> HttpResponse:
     """Show the recipe and its preview; POST builds it."""
     if request.method == "POST":
         return _build(request)
-    context: dict[str, Any] = {"given": (given := _given(request.GET)), **_choices(request, given)}
+    context: dict[str, Any] = {"given": (form_fields := _given(request.GET)), **_choices(request, form_fields)}
     try:
         recipe = recipe_of(request.GET)
         context |= _previewed(request, recipe)
@@ -91,9 +91,9 @@ def load_recipe(request: MemberRequest) -> HttpResponse:
             raise BadRecipe(f"The recipe has more than {YAML_MAX:,} characters.")
         return redirect(f"{reverse('exports')}?{_query(_menus(request), Recipe.from_yaml(text))}")
     except AppError as refused:
-        given = _given(request.GET)
+        form_fields = _given(request.GET)
         problem = {"yaml": text[:YAML_MAX], "yaml_problem": refused.message}
-        context = {"given": given, **_choices(request, given), **problem}
+        context = {"given": form_fields, **_choices(request, form_fields), **problem}
         return render(request, "exports/page.html", context, status=422)
 
 
@@ -109,8 +109,8 @@ def _build(request: MemberRequest) -> HttpResponse:
     try:
         export = requesting.request(request.actor, recipe_of(request.POST))
     except AppError as refused:
-        given = _given(request.POST)
-        context = {"given": given, **_choices(request, given), "problem": refused.message}
+        form_fields = _given(request.POST)
+        context = {"given": form_fields, **_choices(request, form_fields), "problem": refused.message}
         return render(request, "exports/page.html", context, status=refused.status)
     return redirect("export", pk=export.pk)
 
@@ -132,35 +132,35 @@ def export_preview(request: MemberRequest) -> HttpResponse:
 
 
 def _previewed(request: MemberRequest, recipe: Recipe) -> dict[str, Any]:
-    found = preview(request.actor, recipe, text_of(request.GET, "template"))
-    return {"recipe": recipe, "preview": found, "headline": _headline(found), "sieve": _sieve(found)}
+    sample = preview(request.actor, recipe, text_of(request.GET, "template"))
+    return {"recipe": recipe, "preview": sample, "headline": _headline(sample), "sieve": _sieve(sample)}
 
 
-def _headline(found: Preview) -> str:
-    if not found.matching:
+def _headline(sample: Preview) -> str:
+    if not sample.matching:
         return "No finished episodes match."
-    rows = count(found.rows, "row") if found.rows else "no rows"
-    if not found.is_whole:
-        return f"Sample: {rows} from the newest {found.looked_at:,} of {count(found.usable, 'episode')}"
-    if not found.rows:
-        return f"No rows from {count(found.matching, 'episode')}"
-    return f"{rows} from {found.used:,} of {count(found.matching, 'episode')}"
+    rows = count(sample.rows, "row") if sample.rows else "no rows"
+    if not sample.is_whole:
+        return f"Sample: {rows} from the newest {sample.looked_at:,} of {count(sample.usable, 'episode')}"
+    if not sample.rows:
+        return f"No rows from {count(sample.matching, 'episode')}"
+    return f"{rows} from {sample.used:,} of {count(sample.matching, 'episode')}"
 
 
-def _sieve(found: Preview) -> list[tuple[str, int, str]]:
+def _sieve(sample: Preview) -> list[tuple[str, int, str]]:
     unread = (
-        ("No outcome to use", found.matching - found.usable),
-        ("Not in the sample", found.usable - found.looked_at),
+        ("No outcome to use", sample.matching - sample.usable),
+        ("Not in the sample", sample.usable - sample.looked_at),
     )
-    left_out = [*unread, *((reasons.label(name), count) for name, count in found.left_out)]
+    left_out = [*unread, *((reasons.label(name), count) for name, count in sample.left_out)]
     shown = [(word, count, "no") for word, count in left_out if count]
-    return [("Considered", found.matching, ""), *shown, ("Used", found.used, "gd")]
+    return [("Considered", sample.matching, ""), *shown, ("Used", sample.used, "gd")]
 
 
-def _tidy(given: QueryDict) -> QueryDict:
+def _tidy(query: QueryDict) -> QueryDict:
     """Return the query without empty fields, so that a shared address is short."""
     kept = QueryDict(mutable=True)
-    for name, values in given.lists():
+    for name, values in query.lists():
         kept.setlist(name, [value for value in values if value])
     return kept
 
@@ -226,7 +226,7 @@ def _given(sent: QueryDict) -> dict[str, Any]:
 def _menus(request: MemberRequest) -> dict[str, list[str]]:
     """Return the options of each filter that has a menu, except runs."""
     rows = scoped(Episode.objects.all(), request.project)
-    found = {
+    menus = {
         name: sorted(value for value in _values(rows, column) if value)
         for name, column in (
             ("arm", "arm"),
@@ -240,7 +240,7 @@ def _menus(request: MemberRequest) -> dict[str, list[str]]:
     return {
         "outcome": [name for name in OUTCOMES if name not in NOT_COUNTED],
         "expert": list(ExpertMode.values),
-        **found,
+        **menus,
         "run": runs,
     }
 
@@ -254,7 +254,7 @@ def _runs(request: MemberRequest) -> list[Run]:
     return runs
 
 
-def _choices(request: MemberRequest, given: dict[str, Any]) -> dict[str, Any]:
+def _choices(request: MemberRequest, form_fields: dict[str, Any]) -> dict[str, Any]:
     tokenizers = tokenizing.names(tokenizer_root())
     menus = _menus(request)
     return {
@@ -266,7 +266,12 @@ def _choices(request: MemberRequest, given: dict[str, Any]) -> dict[str, Any]:
         "opt_ins": OPT_INS,
         "runs": _runs(request),
         "filters": [
-            (name, name.replace("_", " ").capitalize(), [(value, _words(name, value)) for value in menu], given[name])
+            (
+                name,
+                name.replace("_", " ").capitalize(),
+                [(value, _words(name, value)) for value in menu],
+                form_fields[name],
+            )
             for name, menu in menus.items()
             if name != "run"
         ],
@@ -318,23 +323,23 @@ def _explained(request: MemberRequest, export: Export) -> dict[str, Any]:
     """Return the explanation of one row or one episode, and the datasets that can be compared with this one."""
     row, episode = (text_of(request.GET, name).strip() for name in ("row", "episode"))
     others = requesting.exports_of(request.actor).filter(state=ExportState.DONE, format=export.format)
-    found: dict[str, Any] = {"asked_row": row, "asked_episode": episode}
-    found["pushes"] = list(export.pushes.order_by("-created_at")[:5])
-    found["is_pushing"] = any(push.is_working for push in found["pushes"])
-    found["may_push"] = holds(request.actor, may_push)
-    found["hub"] = settings.HUB_ENDPOINT if settings.HUB_TOKEN else ""
+    context: dict[str, Any] = {"asked_row": row, "asked_episode": episode}
+    context["pushes"] = list(export.pushes.order_by("-created_at")[:5])
+    context["is_pushing"] = any(push.is_working for push in context["pushes"])
+    context["may_push"] = holds(request.actor, may_push)
+    context["hub"] = settings.HUB_ENDPOINT if settings.HUB_TOKEN else ""
     # two exports of one dataset have no difference
-    found["errata"] = errata.of_exports([export.pk])[export.pk]
-    found["others"] = [one for one in others.exclude(pk=export.pk)[:LISTED] if one.dataset != export.dataset]
+    context["errata"] = errata.of_exports([export.pk])[export.pk]
+    context["others"] = [one for one in others.exclude(pk=export.pk)[:LISTED] if one.dataset != export.dataset]
     dataset = explaining.of_export(export)
     try:
         if row:
-            found["origin"] = explaining.row_origin(dataset, row)
+            context["origin"] = explaining.row_origin(dataset, row)
         if episode:
-            found["fate"] = explaining.fate_of(dataset, episode)
+            context["fate"] = explaining.fate_of(dataset, episode)
     except AppError as refused:
-        found["not_found"] = refused.message
-    return found
+        context["not_found"] = refused.message
+    return context
 
 
 @require_POST
@@ -359,10 +364,14 @@ def compare(request: MemberRequest, pk: str) -> HttpResponse:
     if old.rows + new.rows > COMPARED:
         context["too_many"] = COMPARED
         return render(request, "exports/compare.html", context)
-    found = comparing.compare(explaining.of_export(old), explaining.of_export(new))
-    kinds = (("Added", found.added, new), ("Removed", found.removed, old), ("Changed", found.changed, new))
+    difference = comparing.compare(explaining.of_export(old), explaining.of_export(new))
+    kinds = (
+        ("Added", difference.added, new),
+        ("Removed", difference.removed, old),
+        ("Changed", difference.changed, new),
+    )
     context |= {
-        "found": found,
+        "found": difference,
         "kinds": [(word, change, home, change.why.most_common()) for word, change, home in kinds],
     }
     return render(request, "exports/compare.html", context)
@@ -374,8 +383,8 @@ def _most(counts: dict[str, int] | None) -> list[tuple[str, int]]:
 
 def _files(export: Export) -> list[tuple[str, int]]:
     """Return path and size of each file, the data file first."""
-    found = list(storing.files_of(export.project_id, export.dataset))
-    return sorted(found, key=lambda pair: (not pair[0].startswith("data/"), pair[0]))
+    files = list(storing.files_of(export.project_id, export.dataset))
+    return sorted(files, key=lambda pair: (not pair[0].startswith("data/"), pair[0]))
 
 
 def _query(menus: dict[str, list[str]], recipe: Recipe) -> str:

@@ -80,21 +80,21 @@ class HeldOutTasks:
 
     def __init__(self, tasks: Mapping[str, str] | None = None) -> None:
         self._stems = _Stems()
-        found = [self._read(key, text) for key, text in (tasks or {}).items()]
-        self._tasks = [one for one in found if len(one.words) >= SHORTEST]
+        held_tasks = [self._read(key, text) for key, text in (tasks or {}).items()]
+        self._tasks = [one for one in held_tasks if len(one.words) >= SHORTEST]
         self._rows: dict[tuple[str, ...], list[int]] = {}
         self._short: dict[str, list[int]] = {}
         self._reworded: dict[str, list[int]] = {}
-        known = Counter(itertools.chain.from_iterable(one.telling for one in self._tasks))
-        for number, one in enumerate(self._tasks):
-            for row in {*runs(one.words, SHINGLE)}:
+        frequencies = Counter(itertools.chain.from_iterable(one.telling for one in self._tasks))
+        for number, task in enumerate(self._tasks):
+            for row in {*runs(task.words, SHINGLE)}:
                 self._rows.setdefault(row, []).append(number)
-            if len(one.words) < SHINGLE:
-                self._short.setdefault(max(one.words, key=len), []).append(number)
-            if len(one.telling) >= TELLING:
-                rare = sorted(one.telling, key=lambda word: (known[word], word))
-                rarest = frozenset(rare[: len(rare) - one.needed + 1])
-                self._tasks[number] = one._replace(rarest=rarest)
+            if len(task.words) < SHINGLE:
+                self._short.setdefault(max(task.words, key=len), []).append(number)
+            if len(task.telling) >= TELLING:
+                rare = sorted(task.telling, key=lambda word: (frequencies[word], word))
+                rarest = frozenset(rare[: len(rare) - task.needed + 1])
+                self._tasks[number] = task._replace(rarest=rarest)
                 for word in rarest:
                     self._reworded.setdefault(word, []).append(number)
         self._words = {word for row in self._rows for word in row}
@@ -106,17 +106,17 @@ class HeldOutTasks:
         heard = _words(text)
         return _HeldOutTask(key, heard, frozenset(map(self._stems.__getitem__, heard)) - {""})
 
-    def told_in(self, said: Iterable[str], own: str) -> ToldTask | None:
+    def told_in(self, passages: Iterable[str], own: str) -> ToldTask | None:
         """Return a held-out task that these texts reveal. What the episode's `own` task says reveals none."""
         if not self._tasks:
             return None
-        said = [_ESCAPE.sub(" ", text) if "\\" in text else text for text in said]
-        together = "\n".join(said)
+        passages = [_ESCAPE.sub(" ", text) if "\\" in text else text for text in passages]
+        together = "\n".join(passages)
         # one sign of another script must not send all other texts the slow way
-        heard = _words(together) if together.isascii() else [word for text in said for word in _words(text)]
+        heard = _words(together) if together.isascii() else [word for text in passages for word in _words(text)]
         bag = {*heard}
-        quoted = self._quoted(heard, own) or self._as_a_line(said, heard, bag, own)
-        return quoted or self._in_other_words(said, bag, own)
+        quoted = self._quoted(heard, own) or self._as_a_line(passages, heard, bag, own)
+        return quoted or self._in_other_words(passages, bag, own)
 
     def _quoted(self, heard: list[str], own: str) -> ToldTask | None:
         """Find rows of eight words that are long enough together."""
@@ -140,29 +140,29 @@ class HeldOutTasks:
             place = is_known.find(_ALL_KNOWN, max(place, start + 1))
         return None
 
-    def _as_a_line(self, said: Iterable[str], heard: Iterable[str], bag: set[str], own: str) -> ToldTask | None:
+    def _as_a_line(self, passages: Iterable[str], heard: Iterable[str], bag: set[str], own: str) -> ToldTask | None:
         """Find a task that is shorter than a row, as a whole line, sentence or quoted part."""
         near = {number for word in self._short.keys() & bag for number in self._short[word]}
         tasks = [self._tasks[number] for number in sorted(near) if bag.issuperset(self._tasks[number].words)]
         all_words = f" {' '.join(heard)} " if tasks else ""
-        wanted = {tuple(one.words): one.key for one in tasks if f" {' '.join(one.words)} " in all_words}
-        wanted = {task: key for task, key in wanted.items() if task not in runs(_words(own), len(task))}
-        lengths = sorted({len(task) for task in wanted})
-        for text in said if wanted else ():
+        targets = {tuple(one.words): one.key for one in tasks if f" {' '.join(one.words)} " in all_words}
+        targets = {task: key for task, key in targets.items() if task not in runs(_words(own), len(task))}
+        lengths = sorted({len(task) for task in targets})
+        for text in passages if targets else ():
             parts = [_words(part) for part in _END.split(text)]
             for place, length in itertools.product(range(len(parts)), lengths):
                 line = _up_to(parts, place, length)
-                if line in wanted:
-                    return ToldTask(wanted[line], " ".join(line))
+                if line in targets:
+                    return ToldTask(targets[line], " ".join(line))
         return None
 
-    def _in_other_words(self, said: Iterable[str], bag: Iterable[str], own: str) -> ToldTask | None:
+    def _in_other_words(self, passages: Iterable[str], bag: Iterable[str], own: str) -> ToldTask | None:
         is_near = self._nearly({*map(self._stems.__getitem__, bag)}, own)
-        for part in (leaf for text in said for leaf in _leaves(text)) if is_near else ():
+        for part in (leaf for text in passages for leaf in _leaves(text)) if is_near else ():
             stems = [*map(self._stems.__getitem__, _words(part))]
-            found = self._nearly({*stems}, own)
-            places = _places_of(stems, {word for task, _ in found for word in task.rarest})
-            for task, new in found:
+            near_tasks = self._nearly({*stems}, own)
+            places = _places_of(stems, {word for task, _ in near_tasks for word in task.rarest})
+            for task, new in near_tasks:
                 if any(_tells(stems, place, task, new) for place in _apart(places, task)):
                     return ToldTask(task.key)
         return None
@@ -173,8 +173,8 @@ class HeldOutTasks:
         tasks = [self._tasks[number] for number in sorted(near)]
         able = [one for one in tasks if len(one.telling & bag) >= one.needed]
         theirs = self._read("", own).telling if able else frozenset[str]()
-        found = [(one, one.telling - theirs) for one in able]
-        return [(one, new) for one, new in found if len(new) > NEW * len(one.telling)]
+        pairs = [(one, one.telling - theirs) for one in able]
+        return [(one, new) for one, new in pairs if len(new) > NEW * len(one.telling)]
 
 
 def _words(text: str) -> list[str]:
@@ -206,10 +206,10 @@ def _leaves(text: str) -> Iterator[str]:
         yield text
 
 
-def _places_of(stems: Sequence[str], wanted: set[str]) -> dict[str, list[int]]:
+def _places_of(stems: Sequence[str], rare_words: set[str]) -> dict[str, list[int]]:
     places: dict[str, list[int]] = {}
     for place, stem in enumerate(stems):
-        if stem in wanted:
+        if stem in rare_words:
             places.setdefault(stem, []).append(place)
     return places
 

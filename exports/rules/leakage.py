@@ -211,20 +211,20 @@ def verifier_text(
     if not verifier:
         return None
     # the texts of one message are read one after another
-    said = [(str(line.part), "\n".join(texts_of([one]))) for line, one in zip(lines, messages, strict=True)]
-    said.append(("beside", "\n".join(record.beside)))
-    found = [(part, piece) for part, text in said for piece in verifier.pieces_in(text)]
-    if not found:
+    passages = [(str(line.part), "\n".join(texts_of([one]))) for line, one in zip(lines, messages, strict=True)]
+    passages.append(("beside", "\n".join(record.beside)))
+    quotations = [(part, piece) for part, text in passages for piece in verifier.pieces_in(text)]
+    if not quotations:
         return None
-    given = wording.words_of([record.task, record.tools, *(text for part, text in said if part == "prompt")])
+    open_words = wording.words_of([record.task, record.tools, *(text for part, text in passages if part == "prompt")])
     # a result proves no word of its own quotation
-    heard = given | wording.words_of([text for part, text in said if part == "result"])
+    heard = open_words | wording.words_of([text for part, text in passages if part == "result"])
     counted = {
         piece
-        for part, piece in found
+        for part, piece in quotations
         if part not in _OWN
         or not verifier.is_prose(piece)
-        or not wording.words_of(" ".join(piece)) <= (given if part == "result" else heard)
+        or not wording.words_of(" ".join(piece)) <= (open_words if part == "result" else heard)
     }
     is_quoted = any(len(piece) >= SHINGLE for piece in counted) or sum(map(len, counted)) >= PIECES
     return "verifier_text" if is_quoted else None

@@ -47,8 +47,8 @@ class PreferencePair:
 
     @property
     def digest(self) -> str:
-        said = [[line.message for line in self.prompt], action_of(self.chosen), action_of(self.rejected)]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+        parts = [[line.message for line in self.prompt], action_of(self.chosen), action_of(self.rejected)]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     @property
     def reverse(self) -> str:
@@ -60,8 +60,8 @@ class PreferencePair:
         """The measured difference between both sides; None for a pair that no fork measured."""
         if self.measured is None:
             return None
-        said = self.measured
-        return float(abs(said["wins"] / said["tries"] - said["kept_wins"] / said["kept_tries"]))
+        measures = self.measured
+        return float(abs(measures["wins"] / measures["tries"] - measures["kept_wins"] / measures["kept_tries"]))
 
 
 def action_of(message: dict[str, Any]) -> Any:
@@ -120,9 +120,9 @@ def _pairs_below(root: _Node) -> Iterator[PreferencePair]:
         acts = [child for key, child in node.children.items() if key.startswith("act ")]
         good = [child for child in acts if any(episode.is_complete for episode, _ in child.passed)]
         bad = [child for child in acts if child.passed and not any(episode.is_complete for episode, _ in child.passed)]
-        for one in good:
+        for better in good:
             for other in bad:
-                if (pair := _sibling_pair(one, other)) is not None:
+                if (pair := _sibling_pair(better, other)) is not None:
                     yield pair
         waiting += node.children.values()
 
@@ -151,18 +151,18 @@ def from_corrections(episode: ShapedEpisode) -> Iterator[PreferencePair]:
     Only for turns of one action. No environment has executed the correction.
 
     """
-    for said in episode.record.corrections:
-        place = next((at for at, line in enumerate(episode.shaped.lines) if said["seq"] in line.said.seqs), None)
+    for correction in episode.record.corrections:
+        place = next((at for at, line in enumerate(episode.shaped.lines) if correction["seq"] in line.said.seqs), None)
         # place 0 would have no prompt
         did = episode.shaped.lines[place] if place else None
         if place is None or did is None or not did.loss or len(did.said.calls) > 1:
             continue
-        if said["kind"] == "call" and did.message.get("tool_calls"):
-            function = {"name": said["name"], "arguments": said["arguments"]}
+        if correction["kind"] == "call" and did.message.get("tool_calls"):
+            function = {"name": correction["name"], "arguments": correction["arguments"]}
             # with the ID of the call that it replaces
             chosen = {"role": "assistant", "content": "", "tool_calls": [{**_first_call(did), "function": function}]}
-        elif said["kind"] == "message":
-            chosen = {"role": "assistant", "content": said["text"]}
+        elif correction["kind"] == "message":
+            chosen = {"role": "assistant", "content": correction["text"]}
         else:
             continue
         if _act_key(chosen) != _act_key(did.message):
@@ -180,12 +180,12 @@ def from_forks(episode: ShapedEpisode, *, has_advice: bool) -> Iterator[Preferen
 
     """
     record, shaped = episode.record, episode.shaped
-    for said in record.forks:
-        place = next((at for at, line in enumerate(shaped.lines) if said["seq"] in line.said.seqs), None)
+    for fork in record.forks:
+        place = next((at for at, line in enumerate(shaped.lines) if fork["seq"] in line.said.seqs), None)
         did = shaped.lines[place] if place else None
         if place is None or did is None or len(did.said.calls) != 1 or not did.message.get("tool_calls"):
             continue
-        call, question = said["change"].get("call"), said["change"].get("ask")
+        call, question = fork["change"].get("call"), fork["change"].get("ask")
         if call is None and not has_advice:
             continue
         function = (
@@ -196,9 +196,9 @@ def from_forks(episode: ShapedEpisode, *, has_advice: bool) -> Iterator[Preferen
         changed = {"role": "assistant", "content": "", "tool_calls": [{**_first_call(did), "function": function}]}
         if _act_key(changed) == _act_key(did.message):
             continue
-        chosen, rejected = (changed, did.message) if said["verdict"] == "better" else (did.message, changed)
+        chosen, rejected = (changed, did.message) if fork["verdict"] == "better" else (did.message, changed)
         prompt, seq = shaped.lines[:place], _seq(did)
-        yield PreferencePair("fork", prompt, chosen, rejected, shaped.tools, record, record, seq, said)
+        yield PreferencePair("fork", prompt, chosen, rejected, shaped.tools, record, record, seq, fork)
 
 
 def from_edits(episode: ShapedEpisode) -> Iterator[PreferencePair]:
@@ -238,8 +238,8 @@ def from_advice(episode: ShapedEpisode) -> Iterator[PreferencePair]:
             continue  # an action of an environment without tools
         if not source_of(advice).is_written or advice.get("privilege") != "blind":
             continue
-        wanted = advice["tool_calls"][0]
-        function = {"name": wanted["name"], "arguments": wanted.get("arguments") or {}}
+        advised_call = advice["tool_calls"][0]
+        function = {"name": advised_call["name"], "arguments": advised_call.get("arguments") or {}}
         chosen = {"role": "assistant", "content": "", "tool_calls": [{**_first_call(tried), "function": function}]}
         if _act_key(chosen) == _act_key(tried.message) or is_ask(tried.said.calls[0]):
             continue

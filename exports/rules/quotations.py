@@ -31,13 +31,13 @@ class VerifierWords:
 
     def __init__(self, code: Iterable[str], prose: Iterable[str] = (), known: Any = None) -> None:
         sources = [*code]
-        said = [
+        prose_texts = [
             *prose,
             *(note for one in sources for note in _PROSE.findall(one) if not _CODE.search(note.strip("\"'#"))),
         ]
         known = [word for text in texts(known) for word in words(text)]
-        self._pieces = _runs_of([*sources, *said], PIECE).difference(runs(known, PIECE))
-        self._prose = _runs_of(said, PIECE)
+        self._pieces = _runs_of([*sources, *prose_texts], PIECE).difference(runs(known, PIECE))
+        self._prose = _runs_of(prose_texts, PIECE)
         self._words = {word for run in self._pieces for word in run}
         pairs = sorted(f"{re2.escape(one)}{_GAP}{re2.escape(two)}" for one, two in _anchors(self._pieces))
         self._anchor = re2.compile("(?i)" + "|".join(pairs), options=quiet()) if pairs else None
@@ -51,10 +51,10 @@ class VerifierWords:
             return False
         return not text.isascii() or self._anchor.search(text) is not None
 
-    def quotation_in(self, said: Any) -> str:
-        """Return the first words of `said` that are a quotation, or ""."""
-        found = (piece for piece in self.pieces_in(said) if len(piece) >= SHINGLE)
-        return " ".join(next(found, ())[:SHINGLE])
+    def quotation_in(self, content: Any) -> str:
+        """Return the first words of `content` that are a quotation, or ""."""
+        quotations = (piece for piece in self.pieces_in(content) if len(piece) >= SHINGLE)
+        return " ".join(next(quotations, ())[:SHINGLE])
 
     def without(self, value: Any) -> Any:
         """Return a value of JSON in which each text with a piece is replaced."""
@@ -64,9 +64,9 @@ class VerifierWords:
             return {self.without(name): self.without(one) for name, one in value.items()}
         return [self.without(one) for one in value] if isinstance(value, list) else value
 
-    def pieces_in(self, said: Any) -> Iterator[tuple[str, ...]]:
+    def pieces_in(self, content: Any) -> Iterator[tuple[str, ...]]:
         """Yield each longest row of words of which every piece is the verifier's."""
-        text = said if isinstance(said, str) else "\n".join(texts(said))
+        text = content if isinstance(content, str) else "\n".join(texts(content))
         if not self.may_be_in(text):
             return
         heard = words(text)
@@ -89,10 +89,10 @@ def _runs_of(sources: Iterable[str], length: int) -> set[tuple[str, ...]]:
     return {run for source in sources for run in runs(words(source), length)}
 
 
-def _anchors(found: Collection[tuple[str, ...]]) -> set[tuple[str, str]]:
+def _anchors(all_runs: Collection[tuple[str, ...]]) -> set[tuple[str, str]]:
     """Return pairs of words of which every run has one, each the longest of its run: they are rare in other texts."""
     anchors: set[tuple[str, str]] = set()
-    for run in sorted(found):
+    for run in sorted(all_runs):
         pairs = [*itertools.pairwise(run)]
         if anchors.isdisjoint(pairs):
             anchors.add(max(pairs, key=lambda pair: len(pair[0]) + len(pair[1])))

@@ -232,8 +232,8 @@ class _Rules:
         return cls(rules)
 
     def found_in(self, seen: bytes) -> list[int]:
-        found = self._set.Match(seen)
-        return sorted(found) if isinstance(found, list) else []  # RE2 returns None if nothing matches
+        matches = self._set.Match(seen)
+        return sorted(matches) if isinstance(matches, list) else []  # RE2 returns None if nothing matches
 
 
 def _seen(data: bytes) -> bytes:
@@ -277,6 +277,6 @@ def _translated(kind: str, pattern: re.Pattern[str]) -> _Rule:
     part = SECRET_PART
     if text.endswith(_NO_WORD):
         text, part = rf"({text.removesuffix(_NO_WORD)})(?:\W|\z)", 0
-    elif found := _BETWEEN.fullmatch(text):
-        text, part = f"{found[1]}({found[2]}){found[3]}", 0
+    elif match := _BETWEEN.fullmatch(text):
+        text, part = f"{match[1]}({match[2]}){match[3]}", 0
     return _Rule(kind, linear(f"(?i){text}" if pattern.flags & re.IGNORECASE else text), part)

@@ -101,10 +101,10 @@ def _basic(seen: bytes, start: int, end: int) -> int:
     """Return the end of credentials of HTTP Basic: base64 of a name, a colon and a password."""
     value = seen[start:end]
     try:
-        said = base64.b64decode(value.rstrip(b"=") + b"=" * (-len(value.rstrip(b"=")) % 4), altchars=b"-_")
+        decoded = base64.b64decode(value.rstrip(b"=") + b"=" * (-len(value.rstrip(b"=")) % 4), altchars=b"-_")
     except (binascii.Error, ValueError):
         return NONE
-    return end if b":" in said and said.isascii() and said.decode().isprintable() else NONE
+    return end if b":" in decoded and decoded.isascii() and decoded.decode().isprintable() else NONE
 
 
 AWS = r"(?:^|[^A-Za-z0-9/+=_-])([A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+=_-]|\z)"

@@ -84,21 +84,21 @@ def shape(
     without a turn of the agent has its prompt.
 
     """
-    said = record.said
-    if not reports and not any(one.part == "assistant" for one in said):
+    turns = record.said
+    if not reports and not any(one.part == "assistant" for one in turns):
         return Shaped(reason="no_conversation")
     if mode in ("keep", "keep_masked"):
         masked = mode == "keep_masked"
-        lines = [TrainingLine(one.message, _loss(one, masked=masked), one) for one in said]
-        if not reports and all(one.copied for one in said if one.part == "assistant"):
+        lines = [TrainingLine(one.message, _loss(one, masked=masked), one) for one in turns]
+        if not reports and all(one.copied for one in turns if one.part == "assistant"):
             return Shaped(reason="no_turn_left")
         return Shaped(_with_reasoning(lines, reasoning), tuple(offered(record.specs, expert=record.expert != "off")))
-    asked, briefed = any(_asks(one) for one in said), any(one.part == "briefing" for one in said)
-    if any(_is_overruled(one) for one in said):
+    asked, briefed = any(_asks(one) for one in turns), any(one.part == "briefing" for one in turns)
+    if any(_is_overruled(one) for one in turns):
         return Shaped(reason="asked")  # what a person changed is in the results, and later turns follow from it
     if mode == "drop" and (asked or briefed):
         return Shaped(reason="asked" if asked else "briefed")
-    lines = list(_with_reasoning(_without_expert(said), "drop" if mode == "distil" else reasoning))
+    lines = list(_with_reasoning(_without_expert(turns), "drop" if mode == "distil" else reasoning))
     texts_read = [line.message for line in lines if line.said.part in ("prompt", "assistant")]
     if any(_NAMES_EXPERT.search(text) for one in texts_read for text in (one["content"], one.get(REASONING, ""))):
         return Shaped(reason="mentions_expert")
@@ -107,7 +107,7 @@ def shape(
         return Shaped(reason="ungrounded")
     if asked or briefed:
         # after the checks: a text that repeats advice counts against its call, too
-        lines = list(_without_reactions(said, lines))
+        lines = list(_without_reactions(turns, lines))
     if not any(line.loss for line in lines) and not reports:
         return Shaped(reason="no_turn_left")
     return Shaped(tuple(lines), tuple(offered(record.specs, expert=False)))
@@ -142,55 +142,55 @@ def _with_reasoning(lines: Iterable[TrainingLine], choice: ReasoningChoice) -> t
     )
 
 
-def _loss(said: PromptMessage, *, masked: bool = False) -> int:
-    unlearned = said.refused or said.copied or _is_overruled(said) or (masked and _asks(said))
-    return int(said.part == "assistant" and not unlearned)
+def _loss(turn: PromptMessage, *, masked: bool = False) -> int:
+    unlearned = turn.refused or turn.copied or _is_overruled(turn) or (masked and _asks(turn))
+    return int(turn.part == "assistant" and not unlearned)
 
 
-def _asks(said: PromptMessage) -> bool:
-    return any(_is_ask(call) for call in said.calls)
+def _asks(turn: PromptMessage) -> bool:
+    return any(_is_ask(call) for call in turn.calls)
 
 
 def _is_ask(step: Mapping[str, Any]) -> bool:
     return is_ask(step) or step.get("name") == ASK_TOOL
 
 
-def _without_expert(said: Sequence[PromptMessage]) -> list[TrainingLine]:
+def _without_expert(turns: Sequence[PromptMessage]) -> list[TrainingLine]:
     """Return the lines without briefings, questions, answers, nudges to ask and the prompt's text about the expert.
 
     Failed calls before an answer carry no loss, because the advice corrected them.
 
     """
     # the status is at the start of an answer, which can be long
-    answered = [place for place, one in enumerate(said) if one.part == "advice" and '"no_advice"' not in _head(one)]
+    answered = [place for place, one in enumerate(turns) if one.part == "advice" and '"no_advice"' not in _head(one)]
     last = answered[-1] if answered else -1
     lines = []
-    for place, one in enumerate(said):
-        if one.part in ("advice", "briefing") or (one.part == "nudge" and ASK_TOOL in one.message["content"]):
+    for place, turn in enumerate(turns):
+        if turn.part in ("advice", "briefing") or (turn.part == "nudge" and ASK_TOOL in turn.message["content"]):
             continue
-        message = one.message
-        if one.part == "prompt" and ASK in message["content"]:
+        message = turn.message
+        if turn.part == "prompt" and ASK in message["content"]:
             message = {**message, "content": message["content"].replace(ASK, "").strip()}
-        if _asks(one):
+        if _asks(turn):
             kept = _other_calls(message)
             if kept is None:
                 continue
             message = kept
-        failed = place < last and _fails(one)
-        lines.append(TrainingLine(message, 0 if failed else _loss(one), one))
+        failed = place < last and _fails(turn)
+        lines.append(TrainingLine(message, 0 if failed else _loss(turn), turn))
     return lines
 
 
-def _without_reactions(said: Sequence[PromptMessage], lines: Iterable[TrainingLine]) -> Iterator[TrainingLine]:
+def _without_reactions(turns: Sequence[PromptMessage], lines: Iterable[TrainingLine]) -> Iterator[TrainingLine]:
     """Yield the lines without what the agent says about advice that is cut. A message of which nothing is left goes."""
-    start, about = _places_of_reactions(said)
-    talks = sum(one.part == "prompt" and one.message["role"] == "user" for one in said) > 1
-    places = {id(one): place for place, one in enumerate(said)}
+    start, about = _places_of_reactions(turns)
+    talks = sum(one.part == "prompt" and one.message["role"] == "user" for one in turns) > 1
+    places = {id(one): place for place, one in enumerate(turns)}
     for line in lines:
-        one, message = line.said, line.message
-        place = places[id(one)]
+        turn, message = line.said, line.message
+        place = places[id(turn)]
         # the text of an action is the action
-        is_text = one.part == "assistant" and not (one.calls and "tool_calls" not in one.message)
+        is_text = turn.part == "assistant" and not (turn.calls and "tool_calls" not in turn.message)
         if is_text and (place >= start or place in about) and message["content"]:
             acts = "tool_calls" in message
             text = without_reaction(message["content"], follows=place in about, acts=acts, talks=talks)
@@ -200,21 +200,21 @@ def _without_reactions(said: Sequence[PromptMessage], lines: Iterable[TrainingLi
         yield line
 
 
-def _places_of_reactions(said: Sequence[PromptMessage]) -> tuple[int, set[int]]:
+def _places_of_reactions(turns: Sequence[PromptMessage]) -> tuple[int, set[int]]:
     """Return where the first advice or briefing is, and the turns that ask with the first ones after each."""
-    start, about, is_next = len(said), set(), False
-    for place, one in enumerate(said):
-        if one.part in ("advice", "briefing"):
+    start, about, is_next = len(turns), set(), False
+    for place, turn in enumerate(turns):
+        if turn.part in ("advice", "briefing"):
             start = min(start, place)
-        is_next = is_next or one.part == "advice"
-        if one.part == "assistant" and (is_next or _asks(one)):
+        is_next = is_next or turn.part == "advice"
+        if turn.part == "assistant" and (is_next or _asks(turn)):
             about.add(place)
             is_next = False
     return start, about
 
 
-def _head(said: PromptMessage) -> str:
-    return str(said.message["content"])[:200]
+def _head(turn: PromptMessage) -> str:
+    return str(turn.message["content"])[:200]
 
 
 def _other_calls(message: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -223,14 +223,14 @@ def _other_calls(message: Mapping[str, Any]) -> dict[str, Any] | None:
     return {**message, "tool_calls": calls} if calls else None
 
 
-def _is_overruled(one: PromptMessage) -> bool:
+def _is_overruled(turn: PromptMessage) -> bool:
     """Return whether a person edited or rejected a call of this turn before it was made."""
-    return any((call.get("approval") or {}).get("verdict") in ("edit", "reject") for call in one.calls)
+    return any((call.get("approval") or {}).get("verdict") in ("edit", "reject") for call in turn.calls)
 
 
-def _fails(one: PromptMessage) -> bool:
+def _fails(turn: PromptMessage) -> bool:
     """Return whether a call of this turn returned an error."""
-    return any(call.get("error") is not None for call in one.calls)
+    return any(call.get("error") is not None for call in turn.calls)
 
 
 def _repeats_advice(record: Record, lines: Sequence[TrainingLine]) -> bool:
@@ -239,19 +239,19 @@ def _repeats_advice(record: Record, lines: Sequence[TrainingLine]) -> bool:
     """
     # by identity, because equal messages occur at several places
     learned = {id(line.said): line.message for line in lines if line.loss}
-    known = wording.words_of([record.task, record.tools])
+    open_words = wording.words_of([record.task, record.tools])
     advised: set[str] = set()
-    for said in record.said:
-        if said.part in ("advice", "briefing"):
-            advised |= wording.words_of(_advised(said)) - known
+    for turn in record.said:
+        if turn.part in ("advice", "briefing"):
+            advised |= wording.words_of(_advised(turn)) - open_words
             continue
-        own = said.part == "assistant"
-        words = wording.words_of([said.message["content"], *map(_call_texts, said.message.get("tool_calls", ()))])
+        own = turn.part == "assistant"
+        words = wording.words_of([turn.message["content"], *map(_call_texts, turn.message.get("tool_calls", ()))])
         if not own:
             advised -= words
-        elif advised and (kept := learned.get(id(said))) is not None and not advised.isdisjoint(_learned_words(kept)):
+        elif advised and (kept := learned.get(id(turn))) is not None and not advised.isdisjoint(_learned_words(kept)):
             return True
-        known |= words - advised
+        open_words |= words - advised
     return False
 
 
@@ -263,23 +263,23 @@ def _call_texts(call: Mapping[str, Any]) -> list[Any]:
     return [call["function"]["name"], call["function"]["arguments"]]
 
 
-def _advised(said: PromptMessage) -> Any:
+def _advised(turn: PromptMessage) -> Any:
     """Return what an expert said in this message, without the words that every answer and briefing has."""
-    content = str(said.message["content"])
-    if said.part == "briefing":
+    content = str(turn.message["content"])
+    if turn.part == "briefing":
         return content.removeprefix(BRIEFED)
     try:
-        given = json.loads(content)
+        advice = json.loads(content)
     except ValueError:
         return content
-    if not isinstance(given, Mapping):
-        return given
-    if given.get("status") == "no_advice":
+    if not isinstance(advice, Mapping):
+        return advice
+    if advice.get("status") == "no_advice":
         return ""
-    calls = given.get("tool_calls")
+    calls = advice.get("tool_calls")
     named = [[one.get("name"), one.get("arguments")] for one in calls if isinstance(one, Mapping)] if calls else []
-    rest = {name: one for name, one in given.items() if name not in ("status", "advice", "tool_calls")}
-    return [given.get("advice"), *named, *rest.values()]
+    rest = {name: one for name, one in advice.items() if name not in ("status", "advice", "tool_calls")}
+    return [advice.get("advice"), *named, *rest.values()]
 
 
 def _is_grounded(record: Record, lines: Sequence[TrainingLine]) -> bool:
@@ -336,25 +336,25 @@ class _Heard:
             self._data = b"".join(self._parts)
         if (text, alone) not in self._ends:
             budget.left -= len(self._data) + COST
-            found = _alone(text, self._data) if alone else _plain(text, self._data)
-            self._ends[text, alone] = self.size + 1 if found is None else found
+            end = _alone(text, self._data) if alone else _plain(text, self._data)
+            self._ends[text, alone] = self.size + 1 if end is None else end
         return self._ends[text, alone]
 
 
 def _plain(text: str, data: bytes) -> int | None:
-    wanted = text.encode("utf-8", "surrogatepass")
-    at = data.find(wanted)
-    return None if at < 0 else at + len(wanted)
+    needle = text.encode("utf-8", "surrogatepass")
+    at = data.find(needle)
+    return None if at < 0 else at + len(needle)
 
 
 def _alone(token: str, data: bytes) -> int | None:
     """Return the end of a token that is not inside a longer number or name."""
     if len(token) > TOKEN_MAX:
         return _plain(token, data)
-    wanted = re2.escape(token.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
+    pattern = re2.escape(token.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
     # a dot ends a sentence, unless a digit follows
-    found = re2.search(rf"(?:^|[^\pL\pN_.])({wanted})(?:[^\pL\pN_.]|\.\D)", data)
-    return None if found is None else int(found.end(1))
+    match = re2.search(rf"(?:^|[^\pL\pN_.])({pattern})(?:[^\pL\pN_.]|\.\D)", data)
+    return None if match is None else int(match.end(1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,10 +60,10 @@ class LocalTokenizer:
 
         Reasoning carries the loss of its message, if `reasoning_losses` does not say otherwise.
         """
-        found = self._learned(messages, tools, losses, reasoning_losses)
-        if found is None:
+        rendered = self._learned(messages, tools, losses, reasoning_losses)
+        if rendered is None:
             return None
-        text, spans = found
+        text, spans = rendered
         # the template has written the special ones
         encoding = self.tokens.encode(text, add_special_tokens=False)
         labels = [IGNORED] * len(encoding.ids)
@@ -86,10 +86,10 @@ class LocalTokenizer:
         reasoning_losses: Sequence[int] | None = None,
     ) -> list[tuple[str, bool]] | None:
         """Return the rendered text in pieces, each with whether it carries loss; None as in `encode`."""
-        found = self._learned(messages, tools, losses, reasoning_losses)
-        if found is None:
+        rendered = self._learned(messages, tools, losses, reasoning_losses)
+        if rendered is None:
             return None
-        text, spans = found
+        text, spans = rendered
         parts, place = [], 0
         for start, end in spans:
             parts += [(text[place:start], False), (text[start:end], True)]
@@ -109,15 +109,15 @@ class LocalTokenizer:
         thoughts = losses if reasoning_losses is None else reasoning_losses
         muted = [
             {**message, REASONING: _muted(message[REASONING])}
-            if loss and not said and message.get(REASONING)
+            if loss and not thought and message.get(REASONING)
             else message
-            for message, loss, said in zip(map(_unmarked, messages), losses, thoughts, strict=True)
+            for message, loss, thought in zip(map(_unmarked, messages), losses, thoughts, strict=True)
         ]
         text, spans, silent = self._render(muted, tools)
-        wanted = [loss for message, loss in zip(messages, losses, strict=True) if message["role"] == "assistant"]
-        if len(spans) != len(wanted):
+        turn_losses = [loss for message, loss in zip(messages, losses, strict=True) if message["role"] == "assistant"]
+        if len(spans) != len(turn_losses):
             return None
-        learned = [span for span, loss in zip(spans, wanted, strict=True) if loss]
+        learned = [span for span, loss in zip(spans, turn_losses, strict=True) if loss]
         return text, [part for span in learned for part in _without(span, silent)]
 
     def text_of(self, ids: Sequence[int]) -> str:
@@ -221,8 +221,8 @@ def _tokens(file: Path, name: str) -> Tokenizer:
 
 def _config(folder: Path) -> dict[str, Any]:
     file = folder / "tokenizer_config.json"
-    found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    return found if isinstance(found, dict) else {}
+    config = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return config if isinstance(config, dict) else {}
 
 
 def _template(folder: Path, config: Mapping[str, Any], name: str) -> str:
@@ -237,9 +237,9 @@ def _template(folder: Path, config: Mapping[str, Any], name: str) -> str:
 
 def _special(config: Mapping[str, Any]) -> dict[str, str]:
     """Return `bos_token` and similar tokens, which templates can use."""
-    found = {key: value for key, value in config.items() if key.endswith("_token")}
+    specials = {key: value for key, value in config.items() if key.endswith("_token")}
     # a token is a text, or an object with its text in `content`
-    texts = {key: value.get("content") if isinstance(value, Mapping) else value for key, value in found.items()}
+    texts = {key: value.get("content") if isinstance(value, Mapping) else value for key, value in specials.items()}
     return {key: value for key, value in texts.items() if isinstance(value, str)}
 
 

@@ -38,11 +38,11 @@ COMMON = frozenset(_COMMON.split())
 
 def words_of(value: Any) -> set[str]:
     """Return the telling words of all texts, names and numbers in a value of JSON."""
-    found: set[str] = set()
+    words: set[str] = set()
     for text in _texts(value):
         for run in _RUN.findall(text.casefold()):
-            found.update(_of_run(run))
-    return found
+            words.update(_of_run(run))
+    return words
 
 
 def _of_run(run: str) -> Iterator[str]:

@@ -74,12 +74,12 @@ class TaskReader:
         if not self._rows:
             self._rows = {row["task"]: row for row in content["tasks"]}
         row = self._rows[entry.task]
-        said = _text(row)
+        text = _task_text(row)
         hidden = self._redactor.redact_value(dict(row))
         return TaskRecord(
             id=hidden["task"],
             project=self._project.slug,
-            task=self._redactor.redact(said),
+            task=self._redactor.redact(text),
             task_key=task_key(row["scenario"], row["task_idx"]) if row["scenario"] else entry.task,
             state="finished",
             steps=[],
@@ -88,7 +88,7 @@ class TaskReader:
             split=row["split"],
             row=hidden,
             content=self._content(content),
-            original=Original(said, row["scenario"] or "", row["task_idx"]),
+            original=Original(text, row["scenario"] or "", row["task_idx"]),
             snapshot=entry.episode,
         )
 
@@ -99,7 +99,7 @@ class TaskReader:
         return self._about
 
 
-def _text(row: Mapping[str, Any]) -> str:
+def _task_text(row: Mapping[str, Any]) -> str:
     """Return the text of a task from a loaded pack, which the rule against near-duplicates compares."""
     pack = packs.find_pack(row["scenario"]) if row["scenario"] else None
     tasks = pack.tasks(row["scenario"]) if pack is not None else []

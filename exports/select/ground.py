@@ -66,7 +66,7 @@ def load(name: str) -> LocalTokenizer:
 
 def _texts(keys: set[str]) -> dict[str, str]:
     """Return texts of the held-out tasks that are in a loaded pack, by key."""
-    found: dict[str, str] = {}
+    by_key: dict[str, str] = {}
     by_scenario: dict[str, list[int]] = {}
     for key in keys:
         scenario, _, number = key.rpartition("/")
@@ -75,16 +75,16 @@ def _texts(keys: set[str]) -> dict[str, str]:
     for scenario, numbers in sorted(by_scenario.items()):
         pack = packs.find_pack(scenario)
         tasks = pack.tasks(scenario) if pack is not None else []
-        found |= {f"{scenario}/{number}": tasks[number] for number in sorted(numbers) if number < len(tasks)}
-    return found
+        by_key |= {f"{scenario}/{number}": tasks[number] for number in sorted(numbers) if number < len(tasks)}
+    return by_key
 
 
 def verifier_finder(project: Project) -> Callable[[Record], VerifierWords]:
     """Return a function from a record to the words of its verifiers; it reads each task once."""
-    known = functools.lru_cache(maxsize=4096)(functools.partial(verifier_of, project))
+    finder = functools.lru_cache(maxsize=4096)(functools.partial(verifier_of, project))
 
     def of(record: Record) -> VerifierWords:
-        return known(*record.original[1:])
+        return finder(*record.original[1:])
 
     return of
 
@@ -101,64 +101,68 @@ def verifier_of(project: Project, scenario: str, task_idx: int | None, version: 
     try:
         forms = [pack.verifier(scenario, task_idx, mode) for mode in ("code", "sql")]
         # an expert can tell what the pack's own note says, though the verifier says it, too
-        known = [*pack.tasks(scenario)[task_idx : task_idx + 1], pack.about(scenario, task_idx).get("expert_note")]
-        known += [text for one in pack.blockers(scenario, task_idx) for text in (one.answer, one.fact) if text]
+        common = [*pack.tasks(scenario)[task_idx : task_idx + 1], pack.about(scenario, task_idx).get("expert_note")]
+        common += [text for one in pack.blockers(scenario, task_idx) for text in (one.answer, one.fact) if text]
     # a pack that cannot be read has no words to compare
     except PackError:
         return VerifierWords(repaired)
     there = [form for form in forms if form is not None]
     prose = [text for form in there for text in _beside(form.raw_response)]
-    return VerifierWords([*(form.code for form in there), *repaired], prose, known)
+    return VerifierWords([*(form.code for form in there), *repaired], prose, common)
 
 
 def _beside(raw: str) -> list[str]:
     """Return what the author of a verifier wrote beside its code, such as its reasoning and its criteria."""
     try:
-        said = json.loads(raw) if raw else {}
+        response = json.loads(raw) if raw else {}
     except ValueError:
         return [raw]
     return list(
-        texts([one for name, one in said.items() if not name.endswith("code")] if isinstance(said, dict) else said)
+        texts(
+            [one for name, one in response.items() if not name.endswith("code")]
+            if isinstance(response, dict)
+            else response
+        )
     )
 
 
 def pack_digests(scenarios: Collection[str]) -> dict[str, str]:
     """Return a digest of the rows of each pack that holds one of these scenarios: with other verifiers the same rules
     can leave out other rows."""
-    known = [pack for pack in packs.packs() if _holds(pack, scenarios)]
-    return {pack.name: packs.rows_digest(pack.folder) for pack in known}
+    held_packs = [pack for pack in packs.packs() if _holds(pack, scenarios)]
+    return {pack.name: packs.rows_digest(pack.folder) for pack in held_packs}
 
 
 def repairs_digest(project: Project, scenarios: Collection[str]) -> str:
     """Return a digest of the repaired verifiers whose words the rules leave out; "" without any."""
     rows = repairs.were_in_force(project, scenarios).values_list("scenario", "task_idx", "number", "sha256")
-    found = [[*row] for row in rows]
-    return hashlib.sha256(json.dumps(found).encode()).hexdigest() if found else ""
+    versions = [[*row] for row in rows]
+    return hashlib.sha256(json.dumps(versions).encode()).hexdigest() if versions else ""
 
 
 def scenario_versions(project: Project, episodes: Iterable[str]) -> dict[str, list[str]]:
     """Return the versions of each scenario that these episodes name."""
-    found: dict[str, set[str]] = {}
+    by_scenario: dict[str, set[str]] = {}
     ids = iter(episodes)
     while batch := list(itertools.islice(ids, BATCH)):
         rows = scoped(Episode.objects.filter(pk__in=batch), project).exclude(scenario_digest="").order_by()
         for scenario, digest in rows.values_list("scenario", "scenario_digest").distinct():
-            found.setdefault(scenario, set()).add(digest)
-    return {scenario: sorted(digests) for scenario, digests in sorted(found.items())}
+            by_scenario.setdefault(scenario, set()).add(digest)
+    return {scenario: sorted(digests) for scenario, digests in sorted(by_scenario.items())}
 
 
-def repaired_verifiers(found: Iterable[int]) -> dict[str, dict[str, Any]]:
+def repaired_verifiers(outcome_ids: Iterable[int]) -> dict[str, dict[str, Any]]:
     """Return by task the repaired verifiers that found some of these outcomes: how many, and the newest version."""
     columns = ("version__scenario", "version__task_idx", "version__number", "version__sha256")
     repaired: dict[str, dict[str, Any]] = {}
-    ids = iter(found)
+    ids = iter(outcome_ids)
     while batch := list(itertools.islice(ids, BATCH)):
         rows = outcomes.named(batch).filter(version__isnull=False)
         for scenario, task_idx, number, sha256 in rows.values_list(*columns):
-            one = repaired.setdefault(f"{scenario}/{task_idx}", {"version": 0, "sha256": "", "outcomes": 0})
-            one["outcomes"] += 1
-            if number > one["version"]:
-                one.update(version=number, sha256=sha256)
+            repair = repaired.setdefault(f"{scenario}/{task_idx}", {"version": 0, "sha256": "", "outcomes": 0})
+            repair["outcomes"] += 1
+            if number > repair["version"]:
+                repair.update(version=number, sha256=sha256)
     return dict(sorted(repaired.items()))
 
 

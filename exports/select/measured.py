@@ -46,7 +46,7 @@ def measured(episodes: QuerySet[Episode]) -> dict[str, list[PinnedFork]]:
     asked = trees.forks_asked({one.parent_id for one in made})
     # a campaign asks the same in many trees, and its best forks would be the pairs
     beside = campaigns.forks_beside([one.pk for one in made])
-    found: dict[str, list[PinnedFork]] = {}
+    by_episode: dict[str, list[PinnedFork]] = {}
     for fork, branches, ended, types in _branches([one for one in made if any(name in one.change for name in ACTIONS)]):
         grades = {one.grade for one in branches}
         is_fixed = any(one.policy_kind == "script" for one in branches)
@@ -60,8 +60,8 @@ def measured(episodes: QuerySet[Episode]) -> dict[str, list[PinnedFork]]:
             *(fork.pk, shown.verdict, treated.complete, treated.known, control.complete, control.known),
             *(low, high, grades.pop(), fork.knowledge),
         )
-        found.setdefault(fork.parent_id, []).append(pinned)
-    return found
+        by_episode.setdefault(fork.parent_id, []).append(pinned)
+    return by_episode
 
 
 def _branches(forks: Collection[Fork]) -> Iterable[tuple[Fork, list[Episode], set[str], dict[str, str]]]:

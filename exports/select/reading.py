@@ -101,10 +101,10 @@ class Reader:
         """Return the records of these entries, in their order; episodes that were deleted since are missing."""
         ids = [entry.episode for entry in batch]
         # named tuples: creating model instances would take a sixth of an export's time
-        found = Episode.every.filter(pk__in=ids, project=self._project).values_list(
+        episodes = Episode.every.filter(pk__in=ids, project=self._project).values_list(
             *_COLUMNS, *_OF_BRANCHES, named=True
         )
-        rows = {row.id: row for row in found}
+        rows = {row.id: row for row in episodes}
         runs = Run.objects.in_bulk({row.run_id for row in rows.values() if row.run_id})
         untouched = {entry.episode for entry in batch if entry.unchanged}
         results = self._results([pk for entry in batch for pk in entry.outcomes], untouched)
@@ -126,7 +126,7 @@ class Reader:
         ]
 
     def _steps(self, batch: Sequence[SnapshotEntry]) -> dict[str, list[dict[str, Any]]]:
-        found: dict[str, list[dict[str, Any]]] = {}
+        by_episode: dict[str, list[dict[str, Any]]] = {}
         with connection.cursor() as cursor:
             cursor.execute(_STEPS, [[entry.episode for entry in batch], [entry.last_seq for entry in batch]])
             for rows in _together(cursor.fetchall()):
@@ -137,12 +137,12 @@ class Reader:
                         step["at"] = at.removesuffix(".000000") + "Z"
                     if not self._authors:
                         _hide_author(step, self._project.pk)
-                    found.setdefault(episode, []).append(step)
-        return found
+                    by_episode.setdefault(episode, []).append(step)
+        return by_episode
 
     def _results(self, outcomes: Sequence[int], untouched: Collection[str]) -> dict[str, dict[str, EpisodeResult]]:
         """Return the outcomes by episode and source. One without a check of its own has that of its task."""
-        found: dict[str, dict[str, EpisodeResult]] = {}
+        by_episode: dict[str, dict[str, EpisodeResult]] = {}
         columns = ("episode_id", "source", "reward_type", "reward", "details", "health")
         for episode, source, reward_type, reward, details, health in kept.named(outcomes).values_list(*columns):
             # a snapshot from before the repair of a verifier pins the outcome that counted then
@@ -150,33 +150,35 @@ class Reader:
             check = Health.from_wire(health)
             is_checked = check is not None and not check.unchecked
             passes = check.passes_unchanged if check is not None and is_checked else episode in untouched
-            found.setdefault(episode, {})[word] = EpisodeResult(
+            by_episode.setdefault(episode, {})[word] = EpisodeResult(
                 self._redactor.redact(reward_type), reward, word, self._redactor.redact_value(details), passes
             )
-        return found
+        return by_episode
 
     def _tags(self, tags: Sequence[str]) -> dict[str, dict[int, dict[str, str]]]:
         """Return the labels that people gave questions, by episode, step and label."""
-        found: dict[str, dict[int, dict[str, str]]] = {}
+        by_episode: dict[str, dict[int, dict[str, str]]] = {}
         for row in Annotation.objects.filter(pk__in=tags) if tags else ():
-            found.setdefault(row.episode_id, {}).setdefault(row.seq or 0, {})[row.label] = row.text
-        return found
+            by_episode.setdefault(row.episode_id, {}).setdefault(row.seq or 0, {})[row.label] = row.text
+        return by_episode
 
     def _hidden_tags(self, tags: Mapping[int, dict[str, str]]) -> dict[int, dict[str, str]]:
         return {seq: {label: self._redactor.redact(text) for label, text in said.items()} for seq, said in tags.items()}
 
-    def _corrected(self, entry: SnapshotEntry, known: Mapping[str, Correction]) -> list[dict[str, Any]]:
+    def _corrected(self, entry: SnapshotEntry, corrections: Mapping[str, Correction]) -> list[dict[str, Any]]:
         """Return the corrections of an entry as values, redacted as the recipe says."""
         names = ("seq", "kind", "name", "arguments", "text")
-        said = [{name: getattr(known[pk], name) for name in names} for pk in entry.corrections if pk in known]
-        return [self._redactor.redact_value(one) for one in said]
+        rows = [
+            {name: getattr(corrections[pk], name) for name in names} for pk in entry.corrections if pk in corrections
+        ]
+        return [self._redactor.redact_value(one) for one in rows]
 
-    def _forked(self, entry: SnapshotEntry, known: Mapping[str, Fork]) -> list[dict[str, Any]]:
+    def _forked(self, entry: SnapshotEntry, forks: Mapping[str, Fork]) -> list[dict[str, Any]]:
         """Return the forks of an entry as values, their changes redacted as the recipe says."""
-        there = [(one, known[one.fork]) for one in entry.forks if one.fork in known]
+        there = [(one, forks[one.fork]) for one in entry.forks if one.fork in forks]
         return [
-            {**one._asdict(), "seq": fork.seq, "change": self._redactor.redact_value(fork.change)}
-            for one, fork in there
+            {**pinned._asdict(), "seq": fork.seq, "change": self._redactor.redact_value(fork.change)}
+            for pinned, fork in there
         ]
 
     def _hidden_tools(self, tools: Any) -> list[Any]:
@@ -239,15 +241,15 @@ class Reader:
 
 def _roots(forks: Mapping[str, str]) -> dict[str, str]:
     """Return the root of each branch, given its fork."""
-    found: dict[str, str] = {}
+    roots: dict[str, str] = {}
     level = dict(forks)
     while level:
         parents = dict(Fork.objects.filter(pk__in=level.values()).values_list("pk", "parent_id"))
-        found |= {branch: parents[fork] for branch, fork in level.items() if fork in parents}
+        roots |= {branch: parents[fork] for branch, fork in level.items() if fork in parents}
         rows = Episode.every.filter(pk__in=parents.values(), fork__isnull=False).values_list("pk", "fork_id")
         above = {pk: str(fork) for pk, fork in rows}
-        level = {branch: above[found[branch]] for branch in level if branch in found and found[branch] in above}
-    return found
+        level = {branch: above[roots[branch]] for branch in level if branch in roots and roots[branch] in above}
+    return roots
 
 
 def _stamp(moment: datetime | None) -> str:

@@ -60,17 +60,17 @@ class SnapshotEntry:
     forks: tuple[PinnedFork, ...] = ()
 
     def line(self) -> str:
-        said = [self.ruling, list(self.corrections), self.verdict, list(self.tags), self.unchanged, list(self.forks)]
-        while said and not said[-1]:
-            said.pop()
-        known = [self.episode, self.task, self.last_seq, list(self.outcomes), *said]
-        return _LINE.encode(known) + "\n"
+        reviews = [self.ruling, list(self.corrections), self.verdict, list(self.tags), self.unchanged, list(self.forks)]
+        while reviews and not reviews[-1]:
+            reviews.pop()
+        fields = [self.episode, self.task, self.last_seq, list(self.outcomes), *reviews]
+        return _LINE.encode(fields) + "\n"
 
     @classmethod
     def read(cls, line: bytes) -> SnapshotEntry:
-        episode, task, last_seq, kept, *said = orjson.loads(line)
+        episode, task, last_seq, kept, *reviews = orjson.loads(line)
         nothing: list[Any] = ["", (), "", (), False, ()]
-        ruling, corrections, verdict, tags, unchanged, forks = said + nothing[len(said) :]
+        ruling, corrections, verdict, tags, unchanged, forks = reviews + nothing[len(reviews) :]
         shown = tuple(PinnedFork(*one) for one in forks)
         pinned = (ruling, tuple(corrections), verdict, tuple(tags), unchanged, shown)
         return cls(episode, task, last_seq, tuple(kept), *pinned)
@@ -90,8 +90,8 @@ class PinnedReviews:
 
     def passes_unchanged(self, task: str, version: str) -> bool:
         """Return whether a task of this version passes unchanged; where a version is unknown, any counts."""
-        found = self.unchanged.get(task, ())
-        return version in found or "" in found or (not version and bool(found))
+        versions = self.unchanged.get(task, ())
+        return version in versions or "" in versions or (not version and bool(versions))
 
 
 def selected(actor: Actor, recipe: Recipe) -> QuerySet[Episode]:
@@ -125,16 +125,16 @@ def usable(rows: QuerySet[Episode], recipe: Recipe) -> QuerySet[Episode]:
         return rows
     source = VerifierOutcome.Source
     trusted = [source.VERIFIER, source.ATTESTED, *([source.REPORTED] if "reported" in recipe.include else [])]
-    wanted = Q(outcomes__source__in=trusted, state=EpisodeState.FINISHED, fault="")
+    condition = Q(outcomes__source__in=trusted, state=EpisodeState.FINISHED, fault="")
     if recipe.kind.needs == "complete":
-        wanted &= Q(outcomes__reward_type="complete")
-    return rows.filter(wanted)
+        condition &= Q(outcomes__reward_type="complete")
+    return rows.filter(condition)
 
 
-def snapshot(rows: QuerySet[Episode], said: PinnedReviews) -> Iterator[SnapshotEntry]:
+def snapshot(rows: QuerySet[Episode], reviews: PinnedReviews) -> Iterator[SnapshotEntry]:
     """Yield the entries of these episodes, grouped by task; the order depends on the rows only."""
     # few episodes match this; only for them is the task's text read
-    of_texts = any(key.startswith("text/") for key in said.ruled)
+    of_texts = any(key.startswith("text/") for key in reviews.ruled)
     counting = Q(outcomes__isnull=False) & ~Q(outcomes__source=VerifierOutcome.Source.SUPERSEDED)
     verdicts = ArrayAgg("outcomes__pk", filter=counting, distinct=True, order_by="outcomes__pk")
     ordered = rows.annotate(verdicts=Coalesce(verdicts, []), text=MD5("task"))
@@ -143,25 +143,25 @@ def snapshot(rows: QuerySet[Episode], said: PinnedReviews) -> Iterator[SnapshotE
     always = ("pk", "scenario", "task_idx", "scenario_digest", "text", "last_seq", "verdicts")
     columns = (*always, *(["task"] if of_texts else []))
     for row in ordered.values_list(*columns).iterator(5000):
-        pk, scenario, task_idx, version, text, last_seq, found, *words = row
+        pk, scenario, task_idx, version, text, last_seq, outcome_ids, *words = row
         yield SnapshotEntry(
             episode=pk,
             # the first part of the order, so that the episodes of a task are neighbors
             task=f"{scenario}/{task_idx}" if scenario and task_idx is not None else text,
             last_seq=last_seq,
-            outcomes=tuple(found),
-            ruling=said.ruled.get(task_key(scenario, task_idx, *words), ""),
-            corrections=tuple(said.corrected.get(pk, ())),
-            verdict=said.judged.get(pk, ""),
-            tags=tuple(said.tagged.get(pk, ())),
-            unchanged=said.passes_unchanged(f"{scenario}/{task_idx}", version),
-            forks=tuple(said.forks.get(pk, ())),
+            outcomes=tuple(outcome_ids),
+            ruling=reviews.ruled.get(task_key(scenario, task_idx, *words), ""),
+            corrections=tuple(reviews.corrected.get(pk, ())),
+            verdict=reviews.judged.get(pk, ""),
+            tags=tuple(reviews.tagged.get(pk, ())),
+            unchanged=reviews.passes_unchanged(f"{scenario}/{task_idx}", version),
+            forks=tuple(reviews.forks.get(pk, ())),
         )
 
 
 def entries_of(project: Project, recipe: Recipe, rows: QuerySet[Episode]) -> Iterator[SnapshotEntry]:
     """Return the snapshot of these episodes with the reviews that this recipe counts."""
-    said = PinnedReviews(
+    reviews = PinnedReviews(
         ruled=rulings.at_fault(project),
         corrected=annotated.blind_corrections(rows) if "corrections" in recipe.include else {},
         judged=reports.blind_verdicts(rows) if "rejected" not in recipe.include else {},
@@ -169,7 +169,7 @@ def entries_of(project: Project, recipe: Recipe, rows: QuerySet[Episode]) -> Ite
         unchanged=_unchanged(project, rows),
         forks=measured(rows) if recipe.format == "dpo" else {},
     )
-    return snapshot(rows, said)
+    return snapshot(rows, reviews)
 
 
 def _unchanged(project: Project, rows: QuerySet[Episode]) -> dict[str, set[str]]:
@@ -179,20 +179,20 @@ def _unchanged(project: Project, rows: QuerySet[Episode]) -> dict[str, set[str]]
     source = VerifierOutcome.Source
     loose = rows.filter(outcomes__source__in=[source.ATTESTED, source.REPORTED]).exclude(scenario="")
     scenarios = set(loose.order_by().values_list("scenario", flat=True).distinct())
-    found: dict[str, set[str]] = {}
+    by_task: dict[str, set[str]] = {}
     if scenarios:
         for scenario, number, version, check in outcomes.checks_of(project, scenarios):
             if check.passes_unchanged:
-                found.setdefault(f"{scenario}/{number}", set()).add(version)
+                by_task.setdefault(f"{scenario}/{number}", set()).add(version)
         for task, version in probes.passing_unchanged(scenarios):
-            found.setdefault(task, set()).add(version)
-    return found
+            by_task.setdefault(task, set()).add(version)
+    return by_task
 
 
-def filters_of(given: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def filters_of(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """Return the filters of a query string or of `K=V` arguments; a repeated name has several values."""
-    found: dict[str, list[str]] = {}
-    for name, value in given:
+    filters: dict[str, list[str]] = {}
+    for name, value in pairs:
         if value:
-            found.setdefault(name, []).append(value)
-    return dict(found)
+            filters.setdefault(name, []).append(value)
+    return dict(filters)

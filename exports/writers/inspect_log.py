@@ -52,10 +52,10 @@ class LogHeader:
 
 
 def facts(parts: Sequence[Path]) -> LogHeader:
-    found = LogHeader()
+    log_header = LogHeader()
     for line in _lines(parts):
-        found.add(orjson.loads(line))
-    return found
+        log_header.add(orjson.loads(line))
+    return log_header
 
 
 def _lines(parts: Sequence[Path]) -> Iterator[bytes]:
@@ -64,27 +64,36 @@ def _lines(parts: Sequence[Path]) -> Iterator[bytes]:
             yield from lines
 
 
-def header(dataset: str, found: LogHeader) -> dict[str, Any]:
+def header(dataset: str, log_header: LogHeader) -> dict[str, Any]:
     """Return the log without its samples. Everything in it depends only on the samples and the dataset's ID."""
-    model = next(iter(found.models)) if len(found.models) == 1 else "several"
+    model = next(iter(log_header.models)) if len(log_header.models) == 1 else "several"
     spec = {
         "eval_id": dataset[:22],
         "run_id": dataset[:22],
-        "created": found.first or UNKNOWN,
+        "created": log_header.first or UNKNOWN,
         "task": "awmweb",
         "task_id": dataset[:22],
-        "dataset": {"name": "awmweb", "samples": len(found.ids), "shuffled": False},
+        "dataset": {"name": "awmweb", "samples": len(log_header.ids), "shuffled": False},
         "model": model or "unknown",
         # an epoch is the position of an episode among those of its task
-        "config": {"epochs": max(found.ids.values(), default=1)},
-        "metadata": {"dataset": dataset, "models": sorted(found.models)},
+        "config": {"epochs": max(log_header.ids.values(), default=1)},
+        "metadata": {"dataset": dataset, "models": sorted(log_header.models)},
     }
-    mean = found.sum / found.scored if found.scored else 0.0
+    mean = log_header.sum / log_header.scored if log_header.scored else 0.0
     accuracy = {"accuracy": {"name": "accuracy", "value": mean}}
-    score = {"name": found.scorer, "scorer": found.scorer, "scored_samples": found.scored, "metrics": accuracy}
-    scores = [score] if found.scored else []
-    results = {"total_samples": found.samples, "completed_samples": found.samples - found.failed, "scores": scores}
-    stats = {"started_at": found.first or UNKNOWN, "completed_at": found.last or UNKNOWN}
+    score = {
+        "name": log_header.scorer,
+        "scorer": log_header.scorer,
+        "scored_samples": log_header.scored,
+        "metrics": accuracy,
+    }
+    scores = [score] if log_header.scored else []
+    results = {
+        "total_samples": log_header.samples,
+        "completed_samples": log_header.samples - log_header.failed,
+        "scores": scores,
+    }
+    stats = {"started_at": log_header.first or UNKNOWN, "completed_at": log_header.last or UNKNOWN}
     plan: dict[str, Any] = {"name": "plan", "steps": [], "config": {}}
     return {"version": 2, "status": "success", "eval": spec, "plan": plan, "results": results, "stats": stats}
 

@@ -98,16 +98,16 @@ class FoundTrajectory:
     refusal: str = ""
 
 
-def read(path: Path, wanted: str = "") -> Iterator[FoundTrajectory]:
-    """Yield every row of a file. Without `wanted` the first row that a format recognizes decides for all.
+def read(path: Path, format_name: str = "") -> Iterator[FoundTrajectory]:
+    """Yield every row of a file. Without `format_name` the first row that a format recognizes decides for all.
 
     Raises:
         BadFile: no row can be read at all.
 
     """
-    name = wanted
-    found, digests = rows(path), RowDigests()
-    for place, value, behind, dropped in found:
+    name = format_name
+    file_rows, digests = rows(path), RowDigests()
+    for place, value, behind, dropped in file_rows:
         if isinstance(value, UnreadableRow):
             yield FoundTrajectory(place, behind, refusal=str(value))
         elif not isinstance(value, dict):
@@ -115,7 +115,7 @@ def read(path: Path, wanted: str = "") -> Iterator[FoundTrajectory]:
         elif not (name := name or recognize(value)):
             yield FoundTrajectory(place, behind, refusal=f"Unknown format. Use one of {', '.join(FORMATS)}.")
         elif FORMATS[name].gather is not None:
-            yield from _read_gathered(name, chain([(place, value, behind, dropped)], found))
+            yield from _read_gathered(name, chain([(place, value, behind, dropped)], file_rows))
         elif not FORMATS[name].knows(value):
             yield FoundTrajectory(place, behind, name, refusal=f"It is not {FORMATS[name].title}.")
         else:
@@ -149,13 +149,13 @@ class RowDigests:
         return whole.hexdigest()
 
 
-def _read_gathered(name: str, found: Iterable[tuple[str, Any, int, int]]) -> Iterator[FoundTrajectory]:
+def _read_gathered(name: str, file_rows: Iterable[tuple[str, Any, int, int]]) -> Iterator[FoundTrajectory]:
     """Read a file whose rows together are one episode or several. An unreadable row refuses the file; all rows stay in
     memory, so the file is bounded like one row."""
     how = FORMATS[name]
     kept: list[Mapping[str, Any]] = []
     last = lost = refused = 0
-    for place, value, behind, dropped in found:
+    for place, value, behind, dropped in file_rows:
         last, lost = behind, lost + dropped
         if behind > LINE_MAX:
             raise BadFile(f"A file of {how.title} has at most {LINE_MAX // 1024**2} MB.")

@@ -57,9 +57,9 @@ def read_awm(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
             draft.lose(f"actions of type {str(action.get('type'))[:40]}")
         elif name in ("verify", "done"):
             draft.lose_fields(action, {"type", "tool_name"}, name)
-            known = AWM_VERIFIED if name == "verify" else AWM_DONE
+            fields = AWM_VERIFIED if name == "verify" else AWM_DONE
             # The final observation repeats fields of the file: equal ones are no loss.
-            draft.lose_fields(seen, known | {one for one in AWM if seen.get(one) == row.get(one)}, name)
+            draft.lose_fields(seen, fields | {one for one in AWM if seen.get(one) == row.get(one)}, name)
         else:
             _called(draft, name, action, seen)
     draft.lose_fields(row, AWM)
@@ -86,14 +86,14 @@ def _called(draft: TrajectoryDraft, name: str, action: Mapping[str, Any], seen: 
     step["arguments"] = arguments_of(action.get("arguments"), draft)
     filled = (one for one in RESULTS if seen.get(one) is not None)
     source = next(filled, next((one for one in RESULTS if one in seen), "result"))
-    known = {*AWM_SEEN, source, *(["tool_name"] if seen.get("tool_name") == name else [])}
+    fields = {*AWM_SEEN, source, *(["tool_name"] if seen.get("tool_name") == name else [])}
     error, reward = seen.get("error"), seen.get("reward")
     if isinstance(error, str) and error:
         step["error"] = error
         # A result that only repeats the error is not stored twice.
         if seen.get(source) not in (*EMPTY, error):
             step["meta"] = {"result_beside_error": seen[source]}
-        known.add("error")
+        fields.add("error")
     elif source in seen:
         step["result"] = seen[source]
     if kind := draft.line(seen.get("reward_type"), "reward type"):
@@ -103,9 +103,9 @@ def _called(draft: TrajectoryDraft, name: str, action: Mapping[str, Any], seen: 
     # In Python a boolean is an int, and `true` is no reward.
     if isinstance(reward, int | float) and not isinstance(reward, bool):
         step["reward"] = reward
-        known.add("reward")
+        fields.add("reward")
     draft.lose_fields(action, AWM_ACTION, "actions")
-    draft.lose_fields(seen, known, "observations")
+    draft.lose_fields(seen, fields, "observations")
 
 
 def knows_atif(row: Mapping[str, Any]) -> bool:
@@ -130,7 +130,7 @@ def read_atif(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     draft.lose_fields(about, {"task", "scenario", "task_idx", "reward", "reward_type", *ENDS}, "extra.awm")
     named = {"name": "name", "version": "version", "model": "model_name"}
     policy = {name: draft.line(agent.get(source), f"{name} of the agent") for name, source in named.items()}
-    said = draft.last_answer()
+    answer = draft.last_answer()
     return draft.trajectory(
         episode=draft.line(row.get("trajectory_id") or row.get("session_id"), "session id"),
         task=draft.task(about.get("task") or draft.first_user_text()),
@@ -139,14 +139,14 @@ def read_atif(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
         tools=tools_of(agent.get("tool_definitions"), draft),
         policy={name: value for name, value in policy.items() if value},
         # awmweb's own words, else *done* only if the answer of the agent is the last step
-        **{"stop_reason": None if said is None else "done", **ended(about, draft)},
-        final_answer=said,
+        **{"stop_reason": None if answer is None else "done", **ended(about, draft)},
+        final_answer=answer,
         outcome=outcome_of(draft, about.get("reward"), about.get("reward_type")),
     )
 
 
-def _length(given: Any) -> int:
-    return len(given) if isinstance(given, list) else int(given not in EMPTY)
+def _length(raw: Any) -> int:
+    return len(raw) if isinstance(raw, list) else int(raw not in EMPTY)
 
 
 def _add_step(draft: TrajectoryDraft, step: Mapping[str, Any], model: Any) -> None:
@@ -224,8 +224,8 @@ def _add_final_metrics(draft: TrajectoryDraft, final: Mapping[str, Any], steps: 
         for name in (*ATIF_COUNTS, "cached_tokens")
         if any(_is_count(one.get(name)) for one in counted)
     }
-    known = {**sums, "total_steps": len(steps)}
-    further = {name: one for name, one in final.items() if one not in EMPTY and known.get(name) != one}
+    expected = {**sums, "total_steps": len(steps)}
+    further = {name: one for name, one in final.items() if one not in EMPTY and expected.get(name) != one}
     if further:
         # what is a sum of counted steps would count twice
         rest = {name.removeprefix("total_"): one for name, one in further.items() if name not in sums}
@@ -235,10 +235,10 @@ def _add_final_metrics(draft: TrajectoryDraft, final: Mapping[str, Any], steps: 
 
 def _add_result(draft: TrajectoryDraft, result: Mapping[str, Any]) -> None:
     text = text_of(result.get("content"), draft)
-    known = {"source_call_id", "content", "subagent_trajectory_ref"} - (
+    fields = {"source_call_id", "content", "subagent_trajectory_ref"} - (
         set() if draft.unanswered else {"source_call_id"}
     )
-    draft.lose_fields(result, known, "results")
+    draft.lose_fields(result, fields, "results")
     # Without an open call this is what the environment said by itself, which the agent reads as a user's message.
     if draft.unanswered:
         add_result(draft, {"tool_call_id": result.get("source_call_id")}, text)
@@ -261,8 +261,8 @@ def _read_demonstration(row: Mapping[str, Any], draft: TrajectoryDraft) -> Traje
             raise UnreadableRow(f"Message {number} is not of role system, user or assistant.")
         is_agent = message["role"] == "assistant"
         draft.turn += int(is_agent)
-        said = text_of(message.get("content"), draft)
-        draft.add("message", role=message["role"], content=said, turn=draft.turn if is_agent else None)
+        text = text_of(message.get("content"), draft)
+        draft.add("message", role=message["role"], content=text, turn=draft.turn if is_agent else None)
         draft.lose_fields(message, {"role", "content", "is_demo"}, "messages")
     draft.lose_fields(row, {"environment", "history"})
     return draft.trajectory(
@@ -294,8 +294,8 @@ def read_swe(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
         if not isinstance(step, Mapping) or not isinstance(step.get("action"), str):
             raise UnreadableRow(f"Step {number} has no action.")
         draft.turn += 1
-        said = {name: str(step[name]) for name in ("thought", "response") if isinstance(step.get(name), str)}
-        texts = [text for text in said.values() if text.strip()]
+        words = {name: str(step[name]) for name in ("thought", "response") if isinstance(step.get(name), str)}
+        texts = [text for text in words.values() if text.strip()]
         if texts:
             # A `response` that equals the thought is stored once.
             beside = {"response": texts[1]} if texts[1:] not in ([], texts[:1]) else None
@@ -304,7 +304,7 @@ def read_swe(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
         done = draft.add("action", action={"command": step["action"]}, turn=draft.turn, meta=meta or None)
         if "observation" in step:
             done["observation"] = {"output": step["observation"]}
-        draft.lose_fields(step, SWE_STEP | said.keys(), "steps")
+        draft.lose_fields(step, SWE_STEP | words.keys(), "steps")
     about = draft.inner(row, "info")
     submitted = isinstance(about.get("submission"), str) and about.get("submission")
     draft.lose_fields(row, SWE if isinstance(history, list) else SWE - {"history"})

@@ -159,29 +159,29 @@ OWN_POLICY = {"policy_kind": "kind", "policy_name": "name", "model": "model"}
 
 def _own_facts(draft: TrajectoryDraft, about: Mapping[str, Any], sample: Mapping[str, Any]) -> dict[str, Any]:
     """Return what awmweb wrote of an episode into a sample of its own log; {} for another log."""
-    said = sample.get("metadata")
-    version = str(said.get("schema_version")) if isinstance(said, Mapping) else ""
+    metadata = sample.get("metadata")
+    version = str(metadata.get("schema_version")) if isinstance(metadata, Mapping) else ""
     # Metadata of another log can have the same names with other meanings.
-    if not isinstance(said, Mapping) or about.get("task") != "awmweb" or not version.startswith("inspect-log/"):
-        draft.lose_fields({"metadata": said}, frozenset())
+    if not isinstance(metadata, Mapping) or about.get("task") != "awmweb" or not version.startswith("inspect-log/"):
+        draft.lose_fields({"metadata": metadata}, frozenset())
         return {}
     about_task = ("scenario", "scenario_digest", "arm", "split", "checkpoint")
-    lines = {name: draft.line(said.get(name), name) for name in about_task}
-    numbers = {name: draft.whole(said.get(name), name) for name in ("task_idx", "training_step")}
-    policy = {name: draft.line(said.get(source), source) for source, name in OWN_POLICY.items()}
+    lines = {name: draft.line(metadata.get(name), name) for name in about_task}
+    numbers = {name: draft.whole(metadata.get(name), name) for name in ("task_idx", "training_step")}
+    policy = {name: draft.line(metadata.get(source), source) for source, name in OWN_POLICY.items()}
     return {
         **lines,
         **numbers,
-        "seed": said.get("seed"),
-        "tools": tools_of(said.get("tools"), draft),
+        "seed": metadata.get("seed"),
+        "tools": tools_of(metadata.get("tools"), draft),
         "policy": {name: value for name, value in policy.items() if value},
-        **own_end(said, draft),
+        **own_end(metadata, draft),
     }
 
 
 def _fault(error: Any) -> Fault:
-    said = error.get("message") if isinstance(error, Mapping) else error
-    return fault_of(str(said), "environment")
+    message = error.get("message") if isinstance(error, Mapping) else error
+    return fault_of(str(message), "environment")
 
 
 def _times(draft: TrajectoryDraft, sample: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,14 +203,14 @@ def _asked(messages: Any, draft: TrajectoryDraft) -> str:
 GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}  # Inspect: correct, incorrect, partial, no answer
 
 
-def _scored(draft: TrajectoryDraft, name: str, given: Any) -> dict[str, Any] | None:
-    score: Mapping[str, Any] = given if isinstance(given, Mapping) else {"value": given}
+def _scored(draft: TrajectoryDraft, name: str, raw: Any) -> dict[str, Any] | None:
+    score: Mapping[str, Any] = raw if isinstance(raw, Mapping) else {"value": raw}
     value, about = score.get("value"), draft.inner(score, "metadata")
     draft.lose_fields(score, {"value", "metadata"}, "scores")
     draft.lose_fields(about, {"reward_type"}, "metadata of scores")
     number = GRADES.get(value, value) if isinstance(value, str) else value
-    found = outcome_of(draft, number, about.get("reward_type"), "score")
-    return {**found, "details": {"scorer": str(name)[:200], "value": value}} if found else None
+    outcome = outcome_of(draft, number, about.get("reward_type"), "score")
+    return {**outcome, "details": {"scorer": str(name)[:200], "value": value}} if outcome else None
 
 
 def outcome_of(draft: TrajectoryDraft, reward: Any, kind: Any = None, what: str = "reward") -> dict[str, Any] | None:

@@ -71,14 +71,14 @@ def rows(path: Path) -> Iterator[tuple[str, Any, int, int]]:
         if not start.removeprefix(MARK).strip():
             raise BadFile("The file is empty.")
         if start.startswith(ZIP):
-            found = _of_archive(file, repeats)
+            values = _of_archive(file, repeats)
         elif kind := next((word for mark, word in PACKED.items() if start.startswith(mark)), ""):
             raise BadFile(f"The file is packed as {kind}. Unpack it first.")
         elif kind := next((word for mark, word in ENCODINGS.items() if start.startswith(mark)), ""):
             raise BadFile(f"The file is encoded as {kind}. Save it as UTF-8.")
         else:
-            found = _of_text(file, size, repeats)
-        for number, (place, value, behind) in enumerate(found):
+            values = _of_text(file, size, repeats)
+        for number, (place, value, behind) in enumerate(values):
             if number >= ROWS_MAX:
                 raise BadFile(f"The file has more than {ROWS_MAX:,} rows.")
             yield place, value, behind, repeats.dropped(value)
@@ -140,9 +140,9 @@ def _looks_like_lines(file: IO[bytes], repeats: Repeats) -> bool:
     """Return whether any of the first lines is a JSON object: then one line is invalid, not the document."""
     file.seek(0)
     lines = (file.readline(LINE_MAX + 1) for _ in range(5))
-    found = any(isinstance(_value(line, repeats), dict) for line in lines if line)
+    has_object = any(isinstance(_value(line, repeats), dict) for line in lines if line)
     file.seek(0)
-    return found
+    return has_object
 
 
 def _lines(file: IO[bytes], repeats: Repeats) -> Iterator[Row]:
@@ -212,15 +212,15 @@ def _of_log(
 def trials_of(names: set[str]) -> list[str]:
     """Return the folders of Harbor's trials among these files, with a slash at the end: those with a result, without
     the folder of their job, and without what an agent left below a trial."""
-    found = {name.removesuffix(TRIAL_RESULT) for name in names if f"/{name}".endswith(f"/{TRIAL_RESULT}")}
-    trials = {one for one in found if f"{one}{TRIAL_CONFIG}" in names and one.count("/") <= TRIAL_DEPTH}
+    folders = {name.removesuffix(TRIAL_RESULT) for name in names if f"/{name}".endswith(f"/{TRIAL_RESULT}")}
+    trials = {one for one in folders if f"{one}{TRIAL_CONFIG}" in names and one.count("/") <= TRIAL_DEPTH}
     above = {_parent(one) for one in trials if one}
     jobs = {one for one in trials & above if f"{one}{TRIAL_STEPS}" not in names}
     kept: list[str] = []
-    for one in sorted(trials - jobs):
+    for trial in sorted(trials - jobs):
         # what is below a folder follows it in this order
-        if not kept or not one.startswith(kept[-1]):
-            kept.append(one)
+        if not kept or not trial.startswith(kept[-1]):
+            kept.append(trial)
     return kept
 
 

@@ -54,10 +54,10 @@ def dropped_in(value: Any) -> int:
     """Return the number of values that objects inside a parsed value dropped."""
     count, waiting = 0, [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            count += one.dropped if isinstance(one, _Repeating) else 0
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
+        node = waiting.pop()
+        if isinstance(node, dict):
+            count += node.dropped if isinstance(node, _Repeating) else 0
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
     return count

@@ -61,17 +61,17 @@ class TrajectoryDraft:
             kind = readable(what)
             self.lost[kind if kind in self.lost or len(self.lost) < KINDS_MAX else FURTHER] += count
 
-    def lose_fields(self, given: Mapping[str, Any], known: Set[str], of: str = "") -> None:
+    def lose_fields(self, fields: Mapping[str, Any], expected: Set[str], of: str = "") -> None:
         """Count the non-empty fields that the reader does not know."""
-        if given.keys() <= known:  # the common case
+        if fields.keys() <= expected:  # the common case
             return
-        for name in sorted(given.keys() - known):
-            if given[name] not in EMPTY:
+        for name in sorted(fields.keys() - expected):
+            if fields[name] not in EMPTY:
                 self.lose(f"field {name[:60]}{f' of {of}' if of else ''}")
 
-    def inner(self, given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    def inner(self, parent: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         """Return the object in a field, or an empty one; any other value counts as lost."""
-        value = given.get(name)
+        value = parent.get(name)
         if isinstance(value, Mapping):
             return value
         self.lose_fields({name: value}, frozenset())
@@ -122,8 +122,8 @@ class TrajectoryDraft:
         return Trajectory.model_validate({**about, **unset, "steps": numbered})
 
     def first_user_text(self) -> str:
-        said = (step for step in self.steps if is_message(step) and step["role"] == "user")
-        return str(next(said, {}).get("content", ""))
+        messages = (step for step in self.steps if is_message(step) and step["role"] == "user")
+        return str(next(messages, {}).get("content", ""))
 
     def last_answer(self) -> str | None:
         """Return the last message of the agent, if only notes follow it."""
@@ -151,11 +151,11 @@ def whole(value: Any, least: int = 0) -> int | None:
     return value if is_number and least <= value <= 2**31 - 1 else None
 
 
-def tools_of(given: Any, draft: TrajectoryDraft) -> list[dict[str, Any]]:
+def tools_of(raw: Any, draft: TrajectoryDraft) -> list[dict[str, Any]]:
     """Return tools in any of the three forms of `ToolSpec`; a bare name is a tool without a schema."""
     kept = []
-    draft.lose("tools that are not a list", int(not isinstance(given, list) and given not in EMPTY))
-    for tool in given if isinstance(given, list) else []:
+    draft.lose("tools that are not a list", int(not isinstance(raw, list) and raw not in EMPTY))
+    for tool in raw if isinstance(raw, list) else []:
         if isinstance(tool, str) and tool:
             kept.append({"name": tool})
             draft.lose("schemas of tools")
@@ -166,13 +166,13 @@ def tools_of(given: Any, draft: TrajectoryDraft) -> list[dict[str, Any]]:
     return kept
 
 
-def checked_tools(given: Any) -> list[ToolSpec]:
+def checked_tools(raw: Any) -> list[ToolSpec]:
     """Return tools within the bounds of every episode. Raises pydantic's error.
 
     Most rows of a file have the same list. It is checked once, because a cache lookup costs a tenth of a check.
 
     """
-    text = json.dumps(given)
+    text = json.dumps(raw)
     # A long list would stay in memory, and push the usual ones out.
     check = _checked if len(text) <= KNOWN_CHARACTERS else _checked.__wrapped__
     return list(check(text))
@@ -195,5 +195,5 @@ def _tool(tool: dict[str, Any], draft: TrajectoryDraft) -> dict[str, Any]:
     if isinstance(inner, dict) or "inputSchema" in tool:
         return tool
     schema = tool.get("input_schema", tool.get("parameters"))
-    found = {"name": tool.get("name"), "description": tool.get("description"), "input_schema": schema}
-    return {name: value for name, value in found.items() if value is not None}
+    spec = {"name": tool.get("name"), "description": tool.get("description"), "input_schema": schema}
+    return {name: value for name, value in spec.items() if value is not None}

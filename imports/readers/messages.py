@@ -80,16 +80,16 @@ def _add_turn(draft: TrajectoryDraft, message: Mapping[str, Any], text: str, num
     calls = message.get("tool_calls") or []
     if not isinstance(calls, list):
         raise UnreadableRow(f"Message {number} has tool calls that are not a list.")
-    known = set(TURN)
+    fields = set(TURN)
     if isinstance(message.get("function_call"), Mapping):
         # OpenAI's form before `tool_calls`: one call, without an ID.
         calls = [*calls, {"function": message["function_call"]}]
-        known.add("function_call")
+        fields.add("function_call")
     _, thought = read_reasoning(message)
     if thought is not None:
         # Several fields can have the same thought; one that says something else counts as lost.
-        known.update(one for one in THOUGHTS if message.get(one) in (thought["text"], thought.get("parts")))
-    draft.lose_fields(message, known, "messages")
+        fields.update(one for one in THOUGHTS if message.get(one) in (thought["text"], thought.get("parts")))
+    draft.lose_fields(message, fields, "messages")
     if text or thought or not calls:
         draft.add("message", role="assistant", content=text, reasoning=thought, turn=draft.turn)
     for call in calls:
@@ -101,39 +101,39 @@ def add_call(draft: TrajectoryDraft, call: Any) -> None:
     if not isinstance(call, Mapping):
         raise UnreadableRow("A tool call is not an object.")
     inner = call.get("function")
-    said = inner if isinstance(inner, Mapping) else {**call, "name": inner or call.get("function_name")}
-    if said is inner:
+    function = inner if isinstance(inner, Mapping) else {**call, "name": inner or call.get("function_name")}
+    if function is inner:
         draft.lose_fields(call, OUTER_CALL, "calls")
-        draft.lose_fields(said, INNER_CALL, "calls")
+        draft.lose_fields(function, INNER_CALL, "calls")
     else:
         draft.lose_fields(call, FLAT_CALL, "calls")
-    if not isinstance(said.get("name"), str) or not said["name"]:
+    if not isinstance(function.get("name"), str) or not function["name"]:
         raise UnreadableRow("A tool call has no name.")
     call_id = draft.line(call.get("id") or call.get("tool_call_id"), "ids of calls")
-    step = draft.add("tool_call", name=said["name"], turn=draft.turn, call_id=call_id)
-    step["arguments"] = arguments_of(said.get("arguments"), draft)
+    step = draft.add("tool_call", name=function["name"], turn=draft.turn, call_id=call_id)
+    step["arguments"] = arguments_of(function.get("arguments"), draft)
     draft.unanswered.add(_id_of(call.get("id") or call.get("tool_call_id")), step, draft.turn)
 
 
-def arguments_of(given: Any, draft: TrajectoryDraft) -> dict[str, Any]:
+def arguments_of(arguments: Any, draft: TrajectoryDraft) -> dict[str, Any]:
     """Return arguments as an object; a text that is not one is stored under a fixed name."""
     # OpenAI's arguments are JSON in a text, which a model wrote: it can be invalid.
-    if isinstance(given, str):
+    if isinstance(arguments, str):
         try:
             # Models write halves of surrogate pairs, which strict UTF-8 would refuse.
-            given, is_repeating = (
-                doubled.parse(given.encode("utf-8", "surrogatepass")) if given.strip() else ({}, False)
+            arguments, is_repeating = (
+                doubled.parse(arguments.encode("utf-8", "surrogatepass")) if arguments.strip() else ({}, False)
             )
-            draft.lose(doubled.LOST, doubled.dropped_in(given) if is_repeating else 0)
+            draft.lose(doubled.LOST, doubled.dropped_in(arguments) if is_repeating else 0)
         except BadJson:
             draft.lose("arguments that are not a JSON object (kept as text)")
-            return {"_text": given}
-    if given is None:
+            return {"_text": arguments}
+    if arguments is None:
         return {}
-    if not isinstance(given, dict):
+    if not isinstance(arguments, dict):
         draft.lose("arguments that are not a JSON object (kept as text)")
-        return {"_text": json.dumps(given)}
-    return given
+        return {"_text": json.dumps(arguments)}
+    return arguments
 
 
 def add_result(draft: TrajectoryDraft, message: Mapping[str, Any], text: str, *, own_errors: bool = False) -> None:
@@ -145,27 +145,27 @@ def add_result(draft: TrajectoryDraft, message: Mapping[str, Any], text: str, *,
         draft.lose_fields(message, SAID, "messages")
         return
     error = message.get("error")
-    known = RESULT | {one for one in ("name", "function") if message.get(one) == step["name"]}
+    fields = RESULT | {one for one in ("name", "function") if message.get(one) == step["name"]}
     if own_errors and text.startswith(ERROR):
         step["error"] = text.removeprefix(ERROR)
     elif isinstance(error, Mapping) or isinstance(error, str) and error:
         step["error"] = str(error.get("message", "")) if isinstance(error, Mapping) else error
         draft.lose_fields(error if isinstance(error, Mapping) else {}, {"message"}, "errors")
-        known |= {"error"}
+        fields |= {"error"}
         if text and text != step["error"]:
             step["meta"] = {"result_beside_error": text}
     else:
         step["result"] = text
-    draft.lose_fields(message, known, "messages")
+    draft.lose_fields(message, fields, "messages")
 
 
 def _name_of(result: Mapping[str, Any]) -> str:
     return next((result[one] for one in ("name", "function") if isinstance(result.get(one), str)), "")
 
 
-def _id_of(given: Any) -> str:
+def _id_of(raw: Any) -> str:
     """Return the ID of a call as the file writes it, or ""; a recorded one can be shorter."""
-    return str(given) if isinstance(given, str | int) and not isinstance(given, bool) else ""
+    return str(raw) if isinstance(raw, str | int) and not isinstance(raw, bool) else ""
 
 
 def settle(draft: TrajectoryDraft) -> None:

@@ -60,17 +60,17 @@ class OpenCalls:
         known: it counts if this turn has one open call, or if its first one has no ID either.
         """
         if call_id:
-            found = self._of_id(call_id)
+            open_call = self._of_id(call_id)
         elif turn != self._turn:
-            found = None
+            open_call = None
         elif name:
-            found = self._of_name(name)
+            open_call = self._of_name(name)
         else:
-            found = _first_open(self._latest)
+            open_call = _first_open(self._latest)
             # Its calls have IDs and several are open, so a result without one could belong to any of them.
-            if found is not None and found.call_id and self._open_in_turn > 1:
-                found = None
-        return self._closed(found).step if found is not None else None
+            if open_call is not None and open_call.call_id and self._open_in_turn > 1:
+                open_call = None
+        return self._closed(open_call).step if open_call is not None else None
 
     def close(self, step: Step) -> bool:
         """Note that a call is answered; return whether it was open."""

@@ -113,8 +113,8 @@ class _ProtobufReader:
                 inner = self._parts(inner_start, inner_end)
                 about = self._made(self._scope, inner[ABOUT])
                 scope = about.name[:NAME_MAX] if about is not None else ""
-                for one in self._each(inner[INSIDE]):
-                    self._add(self._made(self._span, [one]), resource, scope, one[1] - one[0])
+                for bounds in self._each(inner[INSIDE]):
+                    self._add(self._made(self._span, [bounds]), resource, scope, bounds[1] - bounds[0])
         return self._found
 
     def _parts(self, start: int, end: int) -> dict[int, list[tuple[int, int]]]:
@@ -133,28 +133,28 @@ class _ProtobufReader:
         text = b"".join(self._raw[first:last] for first, last in parts)  # joined parts are merged messages
         return None if wire.holds_more_than(text, FIELDS_MAX, self._inner[kind]) else kind.FromString(text)
 
-    def _add(self, one: Any, resource: dict[str, Any], scope: str, size: int) -> None:
-        if one is None:
+    def _add(self, message: Any, resource: dict[str, Any], scope: str, size: int) -> None:
+        if message is None:
             self._found.left_out[SWARM] += 1
             return
         events = [
             {"name": event.name, "time": event.time_unix_nano, "attributes": self._pairs(event.attributes)}
-            for event in self._each(one.events)
+            for event in self._each(message.events)
         ]
         span = Span(
-            one.trace_id.hex(),
-            one.span_id.hex(),
-            one.parent_span_id.hex(),
-            one.name,
-            one.start_time_unix_nano,
-            one.end_time_unix_nano,
-            self._pairs(one.attributes),
+            message.trace_id.hex(),
+            message.span_id.hex(),
+            message.parent_span_id.hex(),
+            message.name,
+            message.start_time_unix_nano,
+            message.end_time_unix_nano,
+            self._pairs(message.attributes),
             resource,
             events,
             scope,
-            one.status.code in ERRORS,
-            one.status.message,
-            one.flags & IS_REMOTE == IS_REMOTE,
+            message.status.code in ERRORS,
+            message.status.message,
+            message.flags & IS_REMOTE == IS_REMOTE,
         )
         # before it is written as JSON, which takes six bytes for one of some signs
         if size > SPAN_CHARACTERS and _characters(span) > SPAN_CHARACTERS:
@@ -162,25 +162,25 @@ class _ProtobufReader:
         else:
             _keep(self._found, span)
 
-    def _each(self, given: Any) -> Any:
-        self._left -= len(given)
+    def _each(self, values: Any) -> Any:
+        self._left -= len(values)
         if self._left < 0:
             raise BadJson("The body holds too many values.")
-        return given
+        return values
 
-    def _pairs(self, given: Any) -> dict[str, Any]:
-        return {one.key: self._value(one.value) for one in self._each(given)}
+    def _pairs(self, pairs: Any) -> dict[str, Any]:
+        return {one.key: self._value(one.value) for one in self._each(pairs)}
 
-    def _value(self, given: Any) -> Any:
+    def _value(self, any_value: Any) -> Any:
         """Return the plain value of an `AnyValue`. Its nesting is bounded by protobuf's reader."""
-        kind = given.WhichOneof("value")
+        kind = any_value.WhichOneof("value")
         if kind is None:
             return None
         if kind == "array_value":
-            return [self._value(one) for one in self._each(given.array_value.values)]
+            return [self._value(one) for one in self._each(any_value.array_value.values)]
         if kind == "kvlist_value":
-            return self._pairs(given.kvlist_value.values)
-        return _plain(getattr(given, kind))
+            return self._pairs(any_value.kvlist_value.values)
+        return _plain(getattr(any_value, kind))
 
 
 def _named(resource: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,84 +208,84 @@ def of_json(value: Any) -> Spans:
     for group in _objects(value["resourceSpans"]):
         resource = _named(_attributes(_object(group.get("resource")).get("attributes")))
         for inner in _objects(group.get("scopeSpans") or group.get("instrumentationLibrarySpans")):
-            scope = _text(_object(inner.get("scope") or inner.get("instrumentationLibrary")).get("name"))[:NAME_MAX]
-            given = inner["spans"] if isinstance(inner.get("spans"), list) else []
-            boxes += 1 + len(given)
+            scope = _string(_object(inner.get("scope") or inner.get("instrumentationLibrary")).get("name"))[:NAME_MAX]
+            raw_spans = inner["spans"] if isinstance(inner.get("spans"), list) else []
+            boxes += 1 + len(raw_spans)
             if boxes > BOXES_MAX:
                 raise BadJson(MANY)
-            for one in given:
-                if isinstance(one, Mapping):
-                    _keep(spans, _of_object(one, resource, scope))
+            for raw_span in raw_spans:
+                if isinstance(raw_span, Mapping):
+                    _keep(spans, _of_object(raw_span, resource, scope))
                 else:
                     spans.left_out[UNREADABLE] += 1
     return spans
 
 
-def _of_object(one: Mapping[str, Any], resource: dict[str, Any], scope: str) -> Span:
-    status = _object(one.get("status"))
+def _of_object(raw_span: Mapping[str, Any], resource: dict[str, Any], scope: str) -> Span:
+    status = _object(raw_span.get("status"))
     events = [
         {
-            "name": _text(event.get("name")),
+            "name": _string(event.get("name")),
             "time": _whole(event.get("timeUnixNano")),
             "attributes": _attributes(event.get("attributes")),
         }
-        for event in _objects(one.get("events"))
+        for event in _objects(raw_span.get("events"))
     ]
     return Span(
-        _text(one.get("traceId")).lower(),
-        _text(one.get("spanId")).lower(),
-        _text(one.get("parentSpanId")).lower(),
-        _text(one.get("name")),
-        _whole(one.get("startTimeUnixNano")),
-        _whole(one.get("endTimeUnixNano")),
-        _attributes(one.get("attributes")),
+        _string(raw_span.get("traceId")).lower(),
+        _string(raw_span.get("spanId")).lower(),
+        _string(raw_span.get("parentSpanId")).lower(),
+        _string(raw_span.get("name")),
+        _whole(raw_span.get("startTimeUnixNano")),
+        _whole(raw_span.get("endTimeUnixNano")),
+        _attributes(raw_span.get("attributes")),
         resource,
         events,
         scope,
         status.get("code") in ERRORS,
-        _text(status.get("message")),
-        _whole(one.get("flags")) & IS_REMOTE == IS_REMOTE,
+        _string(status.get("message")),
+        _whole(raw_span.get("flags")) & IS_REMOTE == IS_REMOTE,
     )
 
 
-def _attributes(given: Any) -> dict[str, Any]:
-    return {_text(one.get("key")): _any(one.get("value")) for one in _objects(given)}
+def _attributes(pairs: Any) -> dict[str, Any]:
+    return {_string(one.get("key")): _any(one.get("value")) for one in _objects(pairs)}
 
 
-def _any(given: Any) -> Any:
+def _any(any_value: Any) -> Any:
     """Return the plain value of an `AnyValue` of OTLP's JSON."""
-    said = _object(given)
-    if "arrayValue" in said:
-        return [_any(one) for one in _objects(_object(said["arrayValue"]).get("values"))]
-    if "kvlistValue" in said:
-        return _attributes(_object(said["kvlistValue"]).get("values"))
-    if "intValue" in said:
-        return _whole(said["intValue"])
-    if "bytesValue" in said:
-        return _text(said["bytesValue"])
-    return next((said[name] for name in ("stringValue", "boolValue", "doubleValue") if name in said), None)
+    fields = _object(any_value)
+    if "arrayValue" in fields:
+        return [_any(one) for one in _objects(_object(fields["arrayValue"]).get("values"))]
+    if "kvlistValue" in fields:
+        return _attributes(_object(fields["kvlistValue"]).get("values"))
+    if "intValue" in fields:
+        return _whole(fields["intValue"])
+    if "bytesValue" in fields:
+        return _string(fields["bytesValue"])
+    return next((fields[name] for name in ("stringValue", "boolValue", "doubleValue") if name in fields), None)
 
 
-def _object(given: Any) -> Mapping[str, Any]:
-    return given if isinstance(given, Mapping) else {}
+def _object(raw: Any) -> Mapping[str, Any]:
+    return raw if isinstance(raw, Mapping) else {}
 
 
-def _objects(given: Any) -> list[Mapping[str, Any]]:
-    return [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
+def _objects(raw: Any) -> list[Mapping[str, Any]]:
+    return [one for one in raw if isinstance(one, Mapping)] if isinstance(raw, list) else []
 
 
-def _text(given: Any) -> str:
-    return given if isinstance(given, str) else ""
+def _string(raw: Any) -> str:
+    return raw if isinstance(raw, str) else ""
 
 
-def _whole(given: Any) -> int:
+def _whole(raw: Any) -> int:
     """Return a whole number, which OTLP's JSON writes as text; 0 for anything else."""
-    if isinstance(given, bool):
+    if isinstance(raw, bool):
         return 0
-    if isinstance(given, str):
+    if isinstance(raw, str):
         # at most 64 bits: converting thousands of digits takes quadratic time
-        return int(given) if re.fullmatch(r"-?\d{1,20}", given, re.ASCII) else 0
-    return given if isinstance(given, int) else 0
+        return int(raw) if re.fullmatch(r"-?\d{1,20}", raw, re.ASCII) else 0
+    return raw if isinstance(raw, int) else 0
 
 
 def _keep(spans: Spans, span: Span) -> None:
@@ -302,13 +302,13 @@ def _characters(span: Span) -> int:
     """Return the characters of all texts of a span: written as JSON it has no fewer."""
     count, waiting = 0, [span.name, span.message, span.attributes, span.events]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            count += len(one)
-        elif isinstance(one, dict):
-            waiting += [*one, *one.values()]
-        elif isinstance(one, list):
-            waiting += one
+        node = waiting.pop()
+        if isinstance(node, str):
+            count += len(node)
+        elif isinstance(node, dict):
+            waiting += [*node, *node.values()]
+        elif isinstance(node, list):
+            waiting += node
     return count
 
 
@@ -339,7 +339,7 @@ def as_protobuf(answer: Mapping[str, Any]) -> bytes:
     if "message" in answer:
         # google.rpc.Status, whose first two fields have the same numbers and types
         message = calls.ExportTracePartialSuccess(rejected_spans=answer["code"], error_message=answer["message"])
-    elif (said := answer.get("partialSuccess")) is not None:
-        message.partial_success.rejected_spans = int(said["rejectedSpans"])
-        message.partial_success.error_message = said["errorMessage"]
+    elif (partial := answer.get("partialSuccess")) is not None:
+        message.partial_success.rejected_spans = int(partial["rejectedSpans"])
+        message.partial_success.error_message = partial["errorMessage"]
     return bytes(message.SerializeToString())

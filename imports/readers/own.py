@@ -44,10 +44,10 @@ def read_record(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     exported it.
     """
     _newest(RECORD, row, 1)
-    given = wants(row, "steps", list, "a list of steps")
-    if len(given) > STEPS_MAX:
+    raw_steps = wants(row, "steps", list, "a list of steps")
+    if len(raw_steps) > STEPS_MAX:
         raise UnreadableRow(f"It has more than {STEPS_MAX:,} steps.")
-    steps = [_step(step, draft) for step in given if not _is_verification(step, draft)]
+    steps = [_step(step, draft) for step in raw_steps if not _is_verification(step, draft)]
     if [step.get("seq") for step in steps] != list(range(1, len(steps) + 1)):
         raise UnreadableRow("Its steps are not numbered 1, 2, 3 without gaps.")
     about = {name: value for name, value in row.items() if value is not None and name not in ("steps", "run")}
@@ -82,9 +82,9 @@ def _step(step: Any, draft: TrajectoryDraft) -> dict[str, Any]:
     return kept
 
 
-def ended(said: Mapping[str, Any], draft: TrajectoryDraft) -> dict[str, str | None]:
+def ended(fields: Mapping[str, Any], draft: TrajectoryDraft) -> dict[str, str | None]:
     """Return how an episode ended, by what awmweb wrote beside a row of another format."""
-    words = {name: said[name] or None for name in ENDS if name in said}
+    words = {name: fields[name] or None for name in ENDS if name in fields}
     unknown = [name for name, word in words.items() if word is not None and word not in ENDS[name]]
     for name in unknown:
         draft.lose(name)
@@ -140,8 +140,8 @@ def _name(tool: Mapping[str, Any]) -> Any:
     return inner.get("name") if isinstance(inner, Mapping) else tool.get("name")
 
 
-def _newest(known: re.Pattern[str], row: Mapping[str, Any], newest: int) -> None:
-    found = known.fullmatch(str(row.get("schema_version")))
+def _newest(pattern: re.Pattern[str], row: Mapping[str, Any], newest: int) -> None:
+    match = pattern.fullmatch(str(row.get("schema_version")))
     # Nine digits are more than any version has; converting thousands would take quadratic time.
-    if found is None or int(found[1][:9]) > newest:
+    if match is None or int(match[1][:9]) > newest:
         raise UnreadableRow(f"Its version {str(row.get('schema_version'))[:40]!r} is newer than this awmweb can read.")

@@ -91,50 +91,50 @@ class MessageReader:
 
     def input(self) -> list[SpanMessage]:
         """Return what the model was given, its instructions first."""
-        said = []
+        messages = []
         if instructions := self._list(SYSTEM):
-            said.append(self._of_parts("system", instructions))
-        said += self._messages("input")
+            messages.append(self._of_parts("system", instructions))
+        messages += self._messages("input")
         for event in self._events:
             if role := EVENTS.get(event["name"]):
-                said.append(self._of_flat({"role": role, **event["attributes"]}))
-        return [one for one in said if not one.is_empty]
+                messages.append(self._of_flat({"role": role, **event["attributes"]}))
+        return [one for one in messages if not one.is_empty]
 
     def output(self) -> list[SpanMessage]:
-        said = self._messages("output")
+        messages = self._messages("output")
         for event in self._events:
             if event["name"] == CHOICE:
                 message = _parsed(event["attributes"].get("message"))
                 flat = message if isinstance(message, Mapping) else event["attributes"]
-                said.append(self._of_flat({"role": "assistant", **flat}))
-        return [one for one in said if not one.is_empty]
+                messages.append(self._of_flat({"role": "assistant", **flat}))
+        return [one for one in messages if not one.is_empty]
 
     def tools(self) -> list[Any]:
         """Return the definitions of the tools that the model was offered."""
-        found = list(self._list(TOOLS[0]))
-        for one in self._numbered(TOOLS[1]):
-            inner = one.get("tool")
-            found.append(_parsed(inner.get("json_schema")) if isinstance(inner, Mapping) else None)
-        for one in self._numbered(TOOLS[2]):
-            found.append({**one, "parameters": _parsed(one.get("parameters"))})
-        return [one for one in found if isinstance(one, Mapping)]
+        tools = list(self._list(TOOLS[0]))
+        for definition in self._numbered(TOOLS[1]):
+            inner = definition.get("tool")
+            tools.append(_parsed(inner.get("json_schema")) if isinstance(inner, Mapping) else None)
+        for definition in self._numbered(TOOLS[2]):
+            tools.append({**definition, "parameters": _parsed(definition.get("parameters"))})
+        return [one for one in tools if isinstance(one, Mapping)]
 
     def _messages(self, side: str) -> list[SpanMessage]:
         structured, numbered = GEN_AI[side]
-        said = []
-        for one in self._list(structured):
-            if not isinstance(one, Mapping):
+        messages = []
+        for message in self._list(structured):
+            if not isinstance(message, Mapping):
                 self._draft.lose("messages that are not objects")
-            elif isinstance(one.get("parts"), list):
-                said.append(self._of_parts(one.get("role"), one["parts"]))
+            elif isinstance(message.get("parts"), list):
+                messages.append(self._of_parts(message.get("role"), message["parts"]))
             else:
-                said.append(self._of_flat(one))
-        for one in self._numbered(OPEN_INFERENCE[side]):
-            inner = one.get("message")
-            said.append(self._of_open_inference(inner if isinstance(inner, Mapping) else one))
-        if not said:
-            said += [self._of_flat(one) for one in self._numbered(numbered)]
-        return said
+                messages.append(self._of_flat(message))
+        for message in self._numbered(OPEN_INFERENCE[side]):
+            inner = message.get("message")
+            messages.append(self._of_open_inference(inner if isinstance(inner, Mapping) else message))
+        if not messages:
+            messages += [self._of_flat(one) for one in self._numbered(numbered)]
+        return messages
 
     def _list(self, name: str) -> list[Any]:
         """Return an attribute that is a list, also one written as JSON text."""
@@ -171,59 +171,59 @@ class MessageReader:
 
     def _of_parts(self, role: Any, parts: Sequence[Any]) -> SpanMessage:
         """Read a message of the GenAI conventions."""
-        said, thoughts = SpanMessage(self._role(role)), []
+        span_message, thoughts = SpanMessage(self._role(role)), []
         texts = []
         for part in parts:
             kind = part.get("type") if isinstance(part, Mapping) else "text"
             if isinstance(part, str):
                 texts.append(part)
             elif not isinstance(part, Mapping):
-                said.others.append(part)
+                span_message.others.append(part)
             elif kind == "text":
                 texts.append(_first_text(part, "content", "text"))
             elif kind in THOUGHT_TYPES:
                 thoughts.append(part)
             elif kind == "tool_call":
-                said.calls.append(self._call(part.get("id"), part.get("name"), part.get("arguments")))
+                span_message.calls.append(self._call(part.get("id"), part.get("name"), part.get("arguments")))
             elif kind == "tool_call_response":
                 # null is a result; without either field the part says nothing of one
                 name = next((one for one in ("response", "result") if one in part), None)
-                said.results += [(_id(part.get("id")), as_text(part[name]))] if name else []
+                span_message.results += [(_id(part.get("id")), as_text(part[name]))] if name else []
             else:
-                said.others.append(part)
-        said.text = "".join(texts)
+                span_message.others.append(part)
+        span_message.text = "".join(texts)
         if thoughts:
             text = "".join(_first_text(one, "content", "text", "thinking", "reasoning") for one in thoughts)
-            said.thought = {"text": text, "form": "parts", "parts": [dict(one) for one in thoughts]}
-        return self._counted(said)
+            span_message.thought = {"text": text, "form": "parts", "parts": [dict(one) for one in thoughts]}
+        return self._counted(span_message)
 
     def _of_open_inference(self, message: Mapping[str, Any]) -> SpanMessage:
-        said = SpanMessage(self._role(message.get("role")))
+        span_message = SpanMessage(self._role(message.get("role")))
         texts, thoughts = [_first_text(message, "content")], []
-        for one in _ordered(message.get("contents")):
-            part = one.get("message_content") if isinstance(one, Mapping) else None
+        for wrapper in _ordered(message.get("contents")):
+            part = wrapper.get("message_content") if isinstance(wrapper, Mapping) else None
             if not isinstance(part, Mapping):
-                said.others.append(one)
+                span_message.others.append(wrapper)
             elif part.get("type") in THOUGHT_TYPES:
                 thoughts.append(_first_text(part, "text", "reasoning", "thinking"))
             elif isinstance(part.get("text"), str):
                 texts.append(part["text"])
             else:
-                said.others.append(dict(part))
-        said.text = "".join(texts)
-        for one in _ordered(message.get("tool_calls")):
-            call = one.get("tool_call") if isinstance(one, Mapping) else None
+                span_message.others.append(dict(part))
+        span_message.text = "".join(texts)
+        for wrapper in _ordered(message.get("tool_calls")):
+            call = wrapper.get("tool_call") if isinstance(wrapper, Mapping) else None
             if isinstance(call, Mapping):
                 inner = call.get("function")
                 function = inner if isinstance(inner, Mapping) else {}
-                said.calls.append(self._call(call.get("id"), function.get("name"), function.get("arguments")))
+                span_message.calls.append(self._call(call.get("id"), function.get("name"), function.get("arguments")))
         if message.get("function_call_name"):
-            said.calls.append(
+            span_message.calls.append(
                 self._call("", message["function_call_name"], message.get("function_call_arguments_json"))
             )
         if thoughts:
-            said.thought = {"text": "".join(thoughts), "form": "field"}
-        return self._counted(self._as_result(said, message.get("tool_call_id")))
+            span_message.thought = {"text": "".join(thoughts), "form": "field"}
+        return self._counted(self._as_result(span_message, message.get("tool_call_id")))
 
     def _of_flat(self, message: Mapping[str, Any]) -> SpanMessage:
         """Read a message as OpenAI's chat has it, with names spelled out or not."""
@@ -231,59 +231,61 @@ class MessageReader:
             _parsed(message.get("content")) if isinstance(message.get("content"), list) else message.get("content")
         )
         if isinstance(content, list):
-            said = self._of_parts(message.get("role"), content)
+            span_message = self._of_parts(message.get("role"), content)
         else:
-            said = SpanMessage(self._role(message.get("role")), text="" if content is None else as_text(content))
+            span_message = SpanMessage(
+                self._role(message.get("role")), text="" if content is None else as_text(content)
+            )
         thought = _first_text(message, "reasoning_content", "reasoning")
         if thought:
-            said.thought = {"text": thought, "form": "field"}
+            span_message.thought = {"text": thought, "form": "field"}
         calls = _parsed(message.get("tool_calls"))
-        for one in calls if isinstance(calls, list) else _ordered(calls):
-            if isinstance(one, Mapping):
-                inner = one.get("function")
-                function = inner if isinstance(inner, Mapping) else one
-                said.calls.append(self._call(one.get("id"), function.get("name"), function.get("arguments")))
-        return self._as_result(said, message.get("tool_call_id") or message.get("id"))
+        for call in calls if isinstance(calls, list) else _ordered(calls):
+            if isinstance(call, Mapping):
+                inner = call.get("function")
+                function = inner if isinstance(inner, Mapping) else call
+                span_message.calls.append(self._call(call.get("id"), function.get("name"), function.get("arguments")))
+        return self._as_result(span_message, message.get("tool_call_id") or message.get("id"))
 
-    def _as_result(self, said: SpanMessage, call_id: Any) -> SpanMessage:
-        if said.role == "tool" and not said.results:
-            said.results, said.text = [(_id(call_id), said.text)], ""
-        return said
+    def _as_result(self, span_message: SpanMessage, call_id: Any) -> SpanMessage:
+        if span_message.role == "tool" and not span_message.results:
+            span_message.results, span_message.text = [(_id(call_id), span_message.text)], ""
+        return span_message
 
-    def _counted(self, said: SpanMessage) -> SpanMessage:
-        self._draft.lose("parts of messages that are not text (kept in meta)", len(said.others))
-        return said
+    def _counted(self, span_message: SpanMessage) -> SpanMessage:
+        self._draft.lose("parts of messages that are not text (kept in meta)", len(span_message.others))
+        return span_message
 
-    def _role(self, given: Any) -> str:
-        role = ROLES.get(given, given) if isinstance(given, str) else "user"
+    def _role(self, raw: Any) -> str:
+        role = ROLES.get(raw, raw) if isinstance(raw, str) else "user"
         if role not in ROLE_WORDS:
             self._draft.lose(f"role {str(role)[:40]} (kept as user)")
             return "user"
         return str(role)
 
     def _call(self, call_id: Any, name: Any, arguments: Any) -> SpanCall:
-        said = name if isinstance(name, str) and name else "unnamed"
-        self._draft.lose("calls without a name", int(said != name))
-        return SpanCall(_id(call_id), said, arguments_of(arguments, self._draft), arguments not in (None, ""))
+        tool_name = name if isinstance(name, str) and name else "unnamed"
+        self._draft.lose("calls without a name", int(tool_name != name))
+        return SpanCall(_id(call_id), tool_name, arguments_of(arguments, self._draft), arguments not in (None, ""))
 
 
-def _id(given: Any) -> str:
-    return str(given) if isinstance(given, str | int) and not isinstance(given, bool) else ""
+def _id(raw: Any) -> str:
+    return str(raw) if isinstance(raw, str | int) and not isinstance(raw, bool) else ""
 
 
-def _first_text(given: Mapping[str, Any], *names: str) -> str:
-    return next((given[name] for name in names if isinstance(given.get(name), str)), "")
+def _first_text(fields: Mapping[str, Any], *names: str) -> str:
+    return next((fields[name] for name in names if isinstance(fields.get(name), str)), "")
 
 
-def _ordered(given: Any) -> list[Any]:
+def _ordered(raw: Any) -> list[Any]:
     """Return the values of an object whose names are numbers, in their order."""
-    if isinstance(given, list):
-        return given
-    if not isinstance(given, Mapping):
+    if isinstance(raw, list):
+        return raw
+    if not isinstance(raw, Mapping):
         return []
     # nine digits are more than any list has; converting thousands would take quadratic time
-    numbers = [one for one in given if one and set(one) <= DIGITS]
-    return [given[name] for name in sorted(numbers, key=lambda one: int(one[:9]))]
+    numbers = [one for one in raw if one and set(one) <= DIGITS]
+    return [raw[name] for name in sorted(numbers, key=lambda number: int(number[:9]))]
 
 
 def _parsed(value: Any) -> Any:

@@ -89,7 +89,7 @@ class _AgentSession(ABC):
             self.add(line)
         self.flush()
         settle(draft)
-        said = draft.last_answer()
+        answer = draft.last_answer()
         draft.lose("task that a person typed (the first message is taken)", int(not self.typed))
         named = {"name": self.AGENT, "version": self._version, "model": self._model}
         return draft.trajectory(
@@ -97,8 +97,8 @@ class _AgentSession(ABC):
             environment=self.AGENT,
             task=draft.task(self.typed or draft.first_user_text()),
             policy={name: value for name, value in named.items() if value},
-            stop_reason=None if said is None else "done",
-            final_answer=said,
+            stop_reason=None if answer is None else "done",
+            final_answer=answer,
         )
 
 
@@ -116,8 +116,8 @@ class _Claude(_AgentSession):
 
     def add(self, line: Mapping[str, Any]) -> None:
         draft, kind = self._draft, line.get("type")
-        self.session = self.session or _text(line.get("sessionId"))
-        self._version = self._version or _text(line.get("version"))
+        self.session = self.session or _string(line.get("sessionId"))
+        self._version = self._version or _string(line.get("version"))
         message = line.get("message")
         if line.get("isSidechain") is True and not line.get("agentId"):
             draft.lose("lines of subagents in the same file")
@@ -127,10 +127,10 @@ class _Claude(_AgentSession):
         elif kind == "assistant" and isinstance(message, Mapping):
             self._assistant(line, message)
             draft.lose_fields(line, CLAUDE_FIELDS, "lines")
-        elif kind == "system" and (content := _text(line.get("content"))):
+        elif kind == "system" and (content := _string(line.get("content"))):
             draft.add("note", content=content, at=draft.moment(line.get("timestamp")))
         else:
-            draft.lose(f"lines of type {_text(kind)[:40] or 'unknown'}")
+            draft.lose(f"lines of type {_string(kind)[:40] or 'unknown'}")
 
     def _user(self, line: Mapping[str, Any], message: Mapping[str, Any]) -> None:
         draft, at = self._draft, self._draft.moment(line.get("timestamp"))
@@ -138,13 +138,13 @@ class _Claude(_AgentSession):
         parts = content if isinstance(content, list) else [content]
         results: list[Mapping[str, Any]] = []
         rest: list[Any] = []
-        for one in parts:
-            if isinstance(one, Mapping) and one.get("type") == "tool_result":
-                results.append(one)
+        for part in parts:
+            if isinstance(part, Mapping) and part.get("type") == "tool_result":
+                results.append(part)
             else:
-                rest.append(one)
-        for one in results:
-            self._result(one, line.get("toolUseResult") if len(results) == 1 else None, at)
+                rest.append(part)
+        for part in results:
+            self._result(part, line.get("toolUseResult") if len(results) == 1 else None, at)
         draft.lose("results of tools as objects", int(len(results) > 1 and bool(line.get("toolUseResult"))))
         text = text_of(rest if isinstance(content, list) else content, draft)
         if text or not results:
@@ -158,7 +158,7 @@ class _Claude(_AgentSession):
     def _result(self, part: Mapping[str, Any], beside: Any, at: str | None) -> None:
         draft = self._draft
         text = text_of(part.get("content"), draft)
-        step = draft.unanswered.take(_text(part.get("tool_use_id")), "", draft.turn)
+        step = draft.unanswered.take(_string(part.get("tool_use_id")), "", draft.turn)
         if step is None:
             draft.add("message", role="tool", content=text, at=at)
             draft.lose("results without a call (kept as messages)")
@@ -172,12 +172,12 @@ class _Claude(_AgentSession):
 
     def _assistant(self, line: Mapping[str, Any], message: Mapping[str, Any]) -> None:
         draft, at = self._draft, self._draft.moment(line.get("timestamp"))
-        name = _text(message.get("id"))
+        name = _string(message.get("id"))
         if not name or name != self._message:
             draft.turn += 1
             self._used = None
         self._message = name
-        model = _text(message.get("model"))
+        model = _string(message.get("model"))
         if model and model != "<synthetic>":
             self._model = self._model or model
         content = message.get("content")
@@ -196,7 +196,7 @@ class _Claude(_AgentSession):
                 if at:
                     draft.steps[-1]["at"] = at
             elif kind not in ("text", *PART_TYPES):
-                draft.lose(f"parts of messages of type {_text(kind)[:40] or 'unknown'}")
+                draft.lose(f"parts of messages of type {_string(kind)[:40] or 'unknown'}")
         if self._used is None and len(draft.steps) > first:
             self._used = draft.steps[first]
         # each line of a message repeats what was used so far, so the last one counts
@@ -207,13 +207,13 @@ class _Claude(_AgentSession):
 
 def _usage(usage: Mapping[str, Any], *more: str) -> dict[str, Any]:
     """Return tokens by the names that the record's usage has; parts of the input are counted in it."""
-    given = [usage.get(name) for name in ("input_tokens", *more)]
-    counted = [one for one in given if isinstance(one, int)]
+    counts = [usage.get(name) for name in ("input_tokens", *more)]
+    counted = [one for one in counts if isinstance(one, int)]
     return {"prompt_tokens": sum(counted), "completion_tokens": usage.get("output_tokens"), "reported": dict(usage)}
 
 
 def knows_codex(row: Mapping[str, Any]) -> bool:
-    is_wrapped = _text(row.get("type")) in CODEX_TYPES and isinstance(row.get("payload"), Mapping)
+    is_wrapped = _string(row.get("type")) in CODEX_TYPES and isinstance(row.get("payload"), Mapping)
     # until September 2025 the first line was the session's own, and items had no wrapper
     return is_wrapped or ("instructions" in row and "id" in row and "timestamp" in row and "type" not in row)
 
@@ -248,28 +248,28 @@ class _Codex(_AgentSession):
         elif kind == "session_meta":
             self._head(payload)
         elif kind == "turn_context":
-            self._model = self._model or _text(payload.get("model"))
+            self._model = self._model or _string(payload.get("model"))
         elif kind == "response_item":
             self._item(payload)
         elif kind == "event_msg":
             self._event(payload)
         elif kind == "compacted":
-            draft.add("note", content=f"The history was compacted: {_text(payload.get('message'))}", at=self._at)
+            draft.add("note", content=f"The history was compacted: {_string(payload.get('message'))}", at=self._at)
             draft.lose_fields(payload, {"message"}, "compacted histories")
         else:
-            draft.lose(f"lines of type {_text(kind)[:40] or 'unknown'}")
+            draft.lose(f"lines of type {_string(kind)[:40] or 'unknown'}")
 
     def _head(self, about: Mapping[str, Any]) -> None:
-        self.session = self.session or _text(about.get("id"))
-        self._version = self._version or _text(about.get("cli_version"))
+        self.session = self.session or _string(about.get("id"))
+        self._version = self._version or _string(about.get("cli_version"))
         if instructions := about.get("instructions") or about.get("base_instructions"):
-            said = instructions.get("text") if isinstance(instructions, Mapping) else instructions
-            self._draft.add("message", role="system", content=as_text(said), at=self._at)
+            text = instructions.get("text") if isinstance(instructions, Mapping) else instructions
+            self._draft.add("message", role="system", content=as_text(text), at=self._at)
 
     def _event(self, payload: Mapping[str, Any]) -> None:
-        kind = _text(payload.get("type"))
+        kind = _string(payload.get("type"))
         if kind == "user_message":
-            if not self._is_told and (words := _text(payload.get("message"))):
+            if not self._is_told and (words := _string(payload.get("message"))):
                 self.typed, self._is_told = words, True
         elif kind not in REPEATING:
             words = json.dumps({name: one for name, one in payload.items() if name != "type"})
@@ -277,7 +277,7 @@ class _Codex(_AgentSession):
             self._draft.lose(f"events {kind[:40]} (kept as notes)")
 
     def _item(self, item: Mapping[str, Any]) -> None:
-        draft, kind = self._draft, _text(item.get("type"))
+        draft, kind = self._draft, _string(item.get("type"))
         if kind == "reasoning":
             self._begin_turn()
             self._thoughts.append(dict(item))
@@ -313,18 +313,18 @@ class _Codex(_AgentSession):
         draft = self._draft
         self._begin_turn()
         self._say("")
-        given = item.get(CODEX_CALLS[kind])
-        if kind == "custom_tool_call" and isinstance(given, str):
-            given = {"input": given}
+        arguments = item.get(CODEX_CALLS[kind])
+        if kind == "custom_tool_call" and isinstance(arguments, str):
+            arguments = {"input": arguments}
         name = item.get("name") or kind.removesuffix("_call")
-        add_call(draft, {"id": item.get("call_id") or item.get("id"), "function_name": name, "arguments": given})
+        add_call(draft, {"id": item.get("call_id") or item.get("id"), "function_name": name, "arguments": arguments})
         if self._at:
             draft.steps[-1]["at"] = self._at
 
     def _result(self, item: Mapping[str, Any]) -> None:
         draft, output = self._draft, item.get("output")
         self._is_answering = False
-        step = draft.unanswered.take(_text(item.get("call_id")), "", draft.turn)
+        step = draft.unanswered.take(_string(item.get("call_id")), "", draft.turn)
         text = _output_text(output, draft)
         if step is None:
             draft.add("message", role="tool", content=text, at=self._at)
@@ -362,7 +362,9 @@ def _thought(item: Mapping[str, Any]) -> str:
     """Return the words of a reasoning item: the whole of it if it is there, else its summary."""
     for name in ("content", "summary"):
         parts = item.get(name)
-        texts = [_text(one.get("text")) for one in parts if isinstance(one, Mapping)] if isinstance(parts, list) else []
+        texts = (
+            [_string(one.get("text")) for one in parts if isinstance(one, Mapping)] if isinstance(parts, list) else []
+        )
         if any(texts):
             return "\n\n".join(texts)
     return ""
@@ -379,5 +381,5 @@ def _output_text(output: Any, draft: TrajectoryDraft) -> str:
         return as_text(output)
 
 
-def _text(given: Any) -> str:
-    return given if isinstance(given, str) else ""
+def _string(raw: Any) -> str:
+    return raw if isinstance(raw, str) else ""

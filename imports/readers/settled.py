@@ -109,9 +109,9 @@ def _about(name: str, spans: Sequence[Span], draft: TrajectoryDraft) -> str:
 
 def as_bytes(value: WaitingTrace | Settled) -> bytes:
     """Return a value as one line of JSON, the bytes of its steps behind it."""
-    said: dict[str, Any] = dict(vars(value))
-    steps: bytes = said.pop("steps", b"")
-    head = {"kind": type(value).__name__, "bytes": len(steps), **said}
+    fields: dict[str, Any] = dict(vars(value))
+    steps: bytes = fields.pop("steps", b"")
+    head = {"kind": type(value).__name__, "bytes": len(steps), **fields}
     return json.dumps(head).encode() + b"\n" + steps
 
 

@@ -54,15 +54,15 @@ def rows_of(results: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
     Raises `BadFile` if these come to too much: each simulation has its copy.
     """
-    given = results.get("tasks")
-    tasks = {str(one.get("id")): one for one in given if isinstance(one, Mapping)} if isinstance(given, list) else {}
+    listed = results.get("tasks")
+    tasks = {str(one.get("id")): one for one in listed if isinstance(one, Mapping)} if isinstance(listed, list) else {}
     sizes, head, copied = {name: _size(one) for name, one in tasks.items()}, _size(results.get("info")), 0
-    for number, one in enumerate(results["simulations"], 1):
-        task_id = str(one.get("task_id")) if isinstance(one, Mapping) else ""
+    for number, run in enumerate(results["simulations"], 1):
+        task_id = str(run.get("task_id")) if isinstance(run, Mapping) else ""
         copied += head + sizes.get(task_id, 0)
         if copied > UNPACKED_MAX:
             raise BadFile("Its head and tasks, once for each simulation, come to more than 4 GB. Split the file.")
-        yield f"simulation {number}", {"info": results.get("info"), "task": tasks.get(task_id), "simulation": one}
+        yield f"simulation {number}", {"info": results.get("info"), "task": tasks.get(task_id), "simulation": run}
 
 
 def _size(value: Any) -> int:
@@ -71,36 +71,36 @@ def _size(value: Any) -> int:
 
 def read_tau2(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     """Read a simulation. The task is the instruction of the simulated user, as for tau-bench."""
-    said = row.get("simulation", row)
-    if said.get("messages") is None and said.get("ticks"):
+    run = row.get("simulation", row)
+    if run.get("messages") is None and run.get("ticks"):
         raise UnreadableRow("It is a simulation of speech without messages. Only its text is imported.")
     head, task = draft.inner(row, "info"), draft.inner(row, "task")
     world, agent = draft.inner(head, "environment_info"), draft.inner(head, "agent_info")
-    if policy := said.get("policy") or world.get("policy"):
-        draft.add("note", content=f"Policy of the domain:\n{policy}", at=draft.moment(said.get("start_time")))
-    for number, message in enumerate(wants(said, "messages", list, "a list of messages"), 1):
-        for one in _single(message):
-            _add(draft, one, number)
+    if policy := run.get("policy") or world.get("policy"):
+        draft.add("note", content=f"Policy of the domain:\n{policy}", at=draft.moment(run.get("start_time")))
+    for number, message in enumerate(wants(run, "messages", list, "a list of messages"), 1):
+        for single in _single(message):
+            _add(draft, single, number)
     settle(draft)
-    graded = draft.inner(said, "reward_info")
+    graded = draft.inner(run, "reward_info")
     draft.lose("the grader's details", int(any(graded.get(name) not in EMPTY for name in CHECKS)))
-    draft.lose("costs", int(any(said.get(name) not in EMPTY for name in ("agent_cost", "user_cost"))))
+    draft.lose("costs", int(any(run.get(name) not in EMPTY for name in ("agent_cost", "user_cost"))))
     draft.lose("settings of the file", int(bool(head.keys() - {"environment_info", "agent_info"})))
-    draft.lose_fields(said, SIMULATION, "simulations")
+    draft.lose_fields(run, SIMULATION, "simulations")
     return draft.trajectory(
         # a task is tried several times
-        episode=f"{said.get('id') or ''} {said.get('task_id')}.{said.get('trial') or 0}".strip()[:200],
+        episode=f"{run.get('id') or ''} {run.get('task_id')}.{run.get('trial') or 0}".strip()[:200],
         environment="tau2-bench",
         scenario=draft.line(world.get("domain_name"), "domain"),
         task=draft.task(_instruction(task) or draft.first_user_text()),
         # another kind of ID is no loss: the name of the episode has it
-        task_idx=whole(int(said["task_id"])) if _is_number(said["task_id"]) else whole(said["task_id"]),
-        seed=_seed(said.get("seed"), draft),
+        task_idx=whole(int(run["task_id"])) if _is_number(run["task_id"]) else whole(run["task_id"]),
+        seed=_seed(run.get("seed"), draft),
         tools=_tools(world.get("tool_defs"), draft),
         policy=_policy(agent, draft),
-        **{"stop_reason": "done", **_end(said.get("termination_reason"), draft)},
-        started_at=draft.moment(said.get("start_time")),
-        ended_at=draft.moment(said.get("end_time")),
+        **{"stop_reason": "done", **_end(run.get("termination_reason"), draft)},
+        started_at=draft.moment(run.get("start_time")),
+        ended_at=draft.moment(run.get("end_time")),
         final_answer=draft.last_answer(),
         outcome=_outcome(graded, draft),
     )
@@ -180,33 +180,33 @@ def _usage(message: Mapping[str, Any]) -> dict[str, Any] | None:
 def _instruction(task: Mapping[str, Any]) -> str:
     """Return the instructions of the simulated user: a text, or fields of which each is a paragraph."""
     scenario = task.get("user_scenario")
-    given = scenario.get("instructions") if isinstance(scenario, Mapping) else scenario
-    if isinstance(given, Mapping):
+    text = scenario.get("instructions") if isinstance(scenario, Mapping) else scenario
+    if isinstance(text, Mapping):
         lines = {"reason_for_call": "Reason for call", "known_info": "Known", "unknown_info": "Unknown"}
         lines["task_instructions"] = "Instructions"
-        given = "\n".join(f"{words}: {given[name]}" for name, words in lines.items() if given.get(name))
-    return given if isinstance(given, str) else ""
+        text = "\n".join(f"{words}: {text[name]}" for name, words in lines.items() if text.get(name))
+    return text if isinstance(text, str) else ""
 
 
 def _is_number(task_id: Any) -> bool:
     return isinstance(task_id, str) and task_id.isascii() and task_id.isdecimal() and len(task_id) <= 10
 
 
-def _seed(given: Any, draft: TrajectoryDraft) -> int | None:
-    is_number = isinstance(given, int) and not isinstance(given, bool) and -SEED_MAX <= given < SEED_MAX
-    draft.lose("seed", int(not is_number and given is not None))
-    return given if is_number else None
+def _seed(raw: Any, draft: TrajectoryDraft) -> int | None:
+    is_number = isinstance(raw, int) and not isinstance(raw, bool) and -SEED_MAX <= raw < SEED_MAX
+    draft.lose("seed", int(not is_number and raw is not None))
+    return raw if is_number else None
 
 
-def _tools(given: Any, draft: TrajectoryDraft) -> list[dict[str, Any]]:
+def _tools(raw: Any, draft: TrajectoryDraft) -> list[dict[str, Any]]:
     """Return the agent's tools, by name in the file."""
-    if not isinstance(given, Mapping):
-        draft.lose("tools that are not an object", int(given not in EMPTY))
+    if not isinstance(raw, Mapping):
+        draft.lose("tools that are not an object", int(raw not in EMPTY))
         return []
     return [
-        {"name": str(name), "description": str(one.get("doc") or ""), "input_schema": one.get("params") or {}}
-        for name, one in given.items()
-        if isinstance(one, Mapping)
+        {"name": str(name), "description": str(tool.get("doc") or ""), "input_schema": tool.get("params") or {}}
+        for name, tool in raw.items()
+        if isinstance(tool, Mapping)
     ]
 
 

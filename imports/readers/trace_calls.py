@@ -141,9 +141,9 @@ class TraceCalls:
             step["error"] = text or NO_WORDS
         elif step is not None:
             step["result"] = text
-        elif (known := self._by_id.get(call_id)) is not None:
-            if self._text_of(known) != text.strip():
-                known.setdefault("meta", {})["result_as_read"] = text
+        elif (call_step := self._by_id.get(call_id)) is not None:
+            if self._text_of(call_step) != text.strip():
+                call_step.setdefault("meta", {})["result_as_read"] = text
         else:
             draft.add("message", role="tool", content=text, at=at)
             draft.lose("results without a call (kept as messages)")

@@ -69,9 +69,9 @@ def gather_otlp(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, dict[s
     traces: dict[str, dict[str, Span]] = {}
     left_out: Counter[str] = Counter()
     for row in rows:
-        found = otlp.of_json(row)
-        left_out += found.left_out
-        for span in found.kept:
+        parsed = otlp.of_json(row)
+        left_out += parsed.left_out
+        for span in parsed.kept:
             traces.setdefault(span.trace, {}).setdefault(span.id, span)
     for trace, spans in traces.items():
         row = {"spans": [one.as_json() for one in spans.values()], "left_out": dict(left_out)}
@@ -109,7 +109,7 @@ def late_steps(spans: Sequence[Span], last_seq: int, draft: TrajectoryDraft) -> 
 
 def _in_order(spans: Iterable[Span]) -> list[Span]:
     # a span that starts with its parent comes after it
-    return sorted(spans, key=lambda one: (one.start, -one.end, one.id))
+    return sorted(spans, key=lambda span: (span.start, -span.end, span.id))
 
 
 class _Trace:
@@ -162,10 +162,10 @@ class _Trace:
     def trajectory(self) -> Trajectory:
         draft, root = self._draft, self._root
         first, last = min(one.start for one in self._spans), max(one.end for one in self._spans)
-        given = _first_of(root, "given") or _first_of(self._agent, "given")
+        prompt = _first_of(root, "given") or _first_of(self._agent, "given")
         answer = draft.last_answer()
-        if answer is None and (said := _first_of(self._agent or root, "answer")) is not None:
-            answer = as_text(said)
+        if answer is None and (reply := _first_of(self._agent or root, "answer")) is not None:
+            answer = as_text(reply)
         words = _error_of(root) if root.failed else ""
         names = {
             "model": draft.line(self._model or None, "model"),
@@ -174,7 +174,7 @@ class _Trace:
         return draft.trajectory(
             episode=root.trace,
             environment="otlp",
-            task=draft.task(draft.first_user_text() or (as_text(given) if given is not None else root.name)),
+            task=draft.task(draft.first_user_text() or (as_text(prompt) if prompt is not None else root.name)),
             tools=self._offered(),
             policy={name: value for name, value in names.items() if value},
             state="failed" if root.failed else "finished",
@@ -203,20 +203,20 @@ class _Trace:
             inner = tool.get("function")
             name = (inner if isinstance(inner, Mapping) else tool).get("name")
             self._tools.setdefault(str(name), dict(tool))
-        given, said = reader.input(), reader.output()
+        inputs, outputs = reader.input(), reader.output()
         if not self._is_late:
-            for one, is_known in list(self._history(given)):
+            for message, is_known in list(self._history(inputs)):
                 if is_known:
-                    self._complete(one)
+                    self._complete(message)
                 else:
-                    self._hear(one, span)
+                    self._hear(message, span)
         draft.turn += 1
         first = len(draft.steps)
-        for one in said:
-            self._said[one.key] += 1
-            self._answer(one, _moment(span.end))
+        for message in outputs:
+            self._said[message.key] += 1
+            self._answer(message, _moment(span.end))
         words = _error_of(span) if span.failed else ""
-        if not said and not words:
+        if not outputs and not words:
             step = draft.add("message", role="assistant", content="", turn=draft.turn, at=_moment(span.end))
             self._silent[draft.turn] = step, self._agent_above(span)
         if words:
@@ -225,94 +225,94 @@ class _Trace:
         usage = {name: value for name, at in USAGE.items() if (value := _first(reader.attributes, at)) is not None}
         if usage:
             step["usage"] = usage
-        dropped = RAW & span.attributes.keys() if given or said else frozenset[str]()
+        dropped = RAW & span.attributes.keys() if inputs or outputs else frozenset[str]()
         draft.lose("a model's request and answer once more (its messages are kept)", int(bool(dropped)))
         self._keep_rest(step, span, reader.known | dropped | {one for at in USAGE.values() for one in at})
 
-    def _history(self, given: Sequence[SpanMessage]) -> Iterator[tuple[SpanMessage, bool]]:
+    def _history(self, inputs: Sequence[SpanMessage]) -> Iterator[tuple[SpanMessage, bool]]:
         """Yield the messages with whether an earlier span had them: each model's span has the whole history again."""
         counts: Counter[str] = Counter()
-        for one in given:
-            counts[one.key] += 1
-            is_known = counts[one.key] <= self._said[one.key]
-            if not is_known and not self._calls.is_said(one.calls):
-                self._said[one.key] += 1
-                yield one, False
+        for message in inputs:
+            counts[message.key] += 1
+            is_known = counts[message.key] <= self._said[message.key]
+            if not is_known and not self._calls.is_said(message.calls):
+                self._said[message.key] += 1
+                yield message, False
             else:
-                yield one, True
+                yield message, True
 
-    def _complete(self, said: SpanMessage) -> None:
+    def _complete(self, copy: SpanMessage) -> None:
         """Take from a repeated message what its first span did not have: arguments of calls, and reasoning."""
-        for call in said.calls:
+        for call in copy.calls:
             self._calls.complete(call)
-        if said.thought is None:
+        if copy.thought is None:
             return
-        first, message = self._calls.message_of(said.calls[0]) if said.calls else (None, self._answers.get(said.key))
+        first, message = self._calls.message_of(copy.calls[0]) if copy.calls else (None, self._answers.get(copy.key))
         if message is not None:
-            message.setdefault("reasoning", said.thought)
+            message.setdefault("reasoning", copy.thought)
         elif first is not None:
             message = self._draft.add(
-                "message", role="assistant", content="", reasoning=said.thought, turn=first["turn"], at=first.get("at")
+                "message", role="assistant", content="", reasoning=copy.thought, turn=first["turn"], at=first.get("at")
             )
             self._before[id(first)] = message
             self._calls.belong(first, message)
 
-    def _hear(self, said: SpanMessage, span: Span) -> None:
+    def _hear(self, message: SpanMessage, span: Span) -> None:
         """Add a message that a model was given."""
         at = _moment(span.start)
-        if said.role == "assistant":
-            self._hear_answer(said, span, at)
-        elif said.text or said.others:
-            role = said.role if said.role in ("system", "user") else "user"
-            step = self._draft.add("message", role=role, content=said.text, at=at)
-            _keep_others(step, said)
-        for call_id, text in said.results:
+        if message.role == "assistant":
+            self._hear_answer(message, span, at)
+        elif message.text or message.others:
+            role = message.role if message.role in ("system", "user") else "user"
+            step = self._draft.add("message", role=role, content=message.text, at=at)
+            _keep_others(step, message)
+        for call_id, text in message.results:
             self._calls.read(call_id, text, at)
 
-    def _hear_answer(self, said: SpanMessage, span: Span, at: str | None) -> None:
+    def _hear_answer(self, answer: SpanMessage, span: Span, at: str | None) -> None:
         """Add an answer that its own span does not have: in the place of the empty one, if that is the last of its
         agent."""
         draft = self._draft
         silent, agent = self._silent.get(draft.turn, (None, None))
-        ran = [self._calls.ran(call) for call in said.calls]
+        ran = [self._calls.ran(call) for call in answer.calls]
         if silent is not None and agent is self._agent_above(span):
             del self._silent[draft.turn]
-            silent["content"] = said.text
-            if said.thought is not None:
-                silent["reasoning"] = said.thought
-            _keep_others(silent, said)
-            self._add_calls(said, silent, ran, at)
+            silent["content"] = answer.text
+            if answer.thought is not None:
+                silent["reasoning"] = answer.thought
+            _keep_others(silent, answer)
+            self._add_calls(answer, silent, ran, at)
         else:
             draft.turn += 1
-            self._answer(said, at, ran)
+            self._answer(answer, at, ran)
 
-    def _answer(self, said: SpanMessage, at: str | None, ran: Sequence[Step | None] = ()) -> None:
+    def _answer(self, answer: SpanMessage, at: str | None, ran: Sequence[Step | None] = ()) -> None:
         """Add a model's message and its calls. `ran` has the steps that tools' spans have made of them."""
         draft, message = self._draft, None
-        if said.text or said.thought or said.others or not said.calls:
+        if answer.text or answer.thought or answer.others or not answer.calls:
             message = draft.add(
-                "message", role="assistant", content=said.text, reasoning=said.thought, turn=draft.turn, at=at
+                "message", role="assistant", content=answer.text, reasoning=answer.thought, turn=draft.turn, at=at
             )
-            _keep_others(message, said)
+            _keep_others(message, answer)
             if (first := next((one for one in ran if one is not None), None)) is not None:
                 self._before[id(first)] = message
-        self._add_calls(said, message, ran or [None] * len(said.calls), at)
+        self._add_calls(answer, message, ran or [None] * len(answer.calls), at)
 
-    def _add_calls(self, said: SpanMessage, message: Step | None, ran: Sequence[Step | None], at: str | None) -> None:
+    def _add_calls(self, answer: SpanMessage, message: Step | None, ran: Sequence[Step | None], at: str | None) -> None:
         if message is not None:
-            self._answers[said.key] = message
-        for call, step in zip(said.calls, ran, strict=True):
+            self._answers[answer.key] = message
+        for call, step in zip(answer.calls, ran, strict=True):
             self._calls.add(call, step, message, at)
 
     def _add_tool(self, span: Span) -> None:
-        draft, given = self._draft, _first_of(span, "arguments")
-        arguments = arguments_of(given, draft) if given is not None else None
+        draft, raw = self._draft, _first_of(span, "arguments")
+        arguments = arguments_of(raw, draft) if raw is not None else None
         name, call_id = str(_first_of(span, "tool") or span.name), str(_first_of(span, "call") or "")
         step = self._calls.run(call_id, name, arguments)
         step["at"] = _moment(span.end)
         self._calls.end(step, _first_of(span, "result"), _words_of(span) if span.failed else None)
-        known = {one for what in ("tool", "call", "arguments", "result") for one in NAMES[what]}
-        self._keep_rest(step, span, known & span.attributes.keys())
+        names = {one for what in ("tool", "call", "arguments", "result") for one in NAMES[what]}
+        self._keep_rest(step, span, names & span.attributes.keys())
 
     def _add_note(self, span: Span, kind: str) -> None:
         """Keep a span that is no step: its name, how long it took, and its attributes up to a bound."""
@@ -328,9 +328,9 @@ class _Trace:
         content = f"{words}\n{text[:NOTE_CHARACTERS]}" if text else words
         draft.add("note", content=content, at=_moment(span.start), meta={"otlp": self._place(span)})
 
-    def _keep_rest(self, step: dict[str, Any], span: Span, known: set[str] | frozenset[str]) -> None:
+    def _keep_rest(self, step: dict[str, Any], span: Span, names: set[str] | frozenset[str]) -> None:
         """Keep what no field of the record has: attributes and events beside those that were read."""
-        rest = {name: value for name, value in span.attributes.items() if name not in known}
+        rest = {name: value for name, value in span.attributes.items() if name not in names}
         read = {*EVENTS, CHOICE, *DETAILS}
         events = [one for one in span.events if one["name"] not in read]
         beside = {
@@ -344,40 +344,40 @@ class _Trace:
         """Return where a span is in its trace: its ID, its parent's, and the agent that it works for."""
         above = self._agent_above(span)
         agent = _agent_name(above) if above is not None and above is not self._agent else None
-        found = {"span": span.id, "parent": span.parent, "agent": agent}
-        return {name: value for name, value in found.items() if value}
+        place = {"span": span.id, "parent": span.parent, "agent": agent}
+        return {name: value for name, value in place.items() if value}
 
     def _agent_above(self, span: Span) -> Span | None:
         """Return the nearest agent's span above a span. Each span is passed once, however deep the trace is."""
-        passed, found = [span.id], self._by_id.get(span.parent)
+        passed, above = [span.id], self._by_id.get(span.parent)
         seen = {span.id}
-        while found is not None and self._kinds[found.id] != "agent":
-            if found.id in self._agents:
-                found = self._agents[found.id]
+        while above is not None and self._kinds[above.id] != "agent":
+            if above.id in self._agents:
+                above = self._agents[above.id]
                 break
-            if found.id in seen:  # spans that are each other's parents
-                found = None
+            if above.id in seen:  # spans that are each other's parents
+                above = None
                 break
-            seen.add(found.id)
-            passed.append(found.id)
-            found = self._by_id.get(found.parent)
-        self._agents.update(dict.fromkeys(passed, found))
-        return found
+            seen.add(above.id)
+            passed.append(above.id)
+            above = self._by_id.get(above.parent)
+        self._agents.update(dict.fromkeys(passed, above))
+        return above
 
 
-def _keep_others(step: dict[str, Any], said: SpanMessage) -> None:
-    if said.others:
-        step.setdefault("meta", {})["parts"] = said.others
+def _keep_others(step: dict[str, Any], message: SpanMessage) -> None:
+    if message.others:
+        step.setdefault("meta", {})["parts"] = message.others
 
 
 def _kind_of(span: Span) -> str:
     attributes = span.attributes
-    said = attributes.get(OPERATION), attributes.get(KIND), attributes.get(TRACELOOP)
+    labels = attributes.get(OPERATION), attributes.get(KIND), attributes.get(TRACELOOP)
     for kind, words in KINDS.items():
-        if any(isinstance(one, str) and one in known for one, known in zip(said, words, strict=True)):
+        if any(isinstance(one, str) and one in known for one, known in zip(labels, words, strict=True)):
             return kind
     # OpenLLMetry names no operation
-    is_model = said == (None, None, None) and any(name in attributes for name in NAMES["model"][:2])
+    is_model = labels == (None, None, None) and any(name in attributes for name in NAMES["model"][:2])
     return "model" if is_model else "other"
 
 
@@ -406,8 +406,8 @@ def _words_of(span: Span) -> str:
     """Return the words of a failed span: of its exception, of its status, or the type of its error; "" without any."""
     for event in span.events:
         if event["name"] == EXCEPTION:
-            said = event["attributes"]
-            words = [str(said[one]) for one in ("exception.type", "exception.message") if said.get(one)]
+            attributes = event["attributes"]
+            words = [str(attributes[one]) for one in ("exception.type", "exception.message") if attributes.get(one)]
             if words:
                 return ": ".join(words)
     return span.message or str(span.attributes.get("error.type") or "")

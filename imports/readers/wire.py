@@ -31,15 +31,15 @@ class Descriptor(Protocol):
     fields: Any
 
 
-def messages_in(kind: Descriptor, known: dict[str, Inner] | None = None) -> Inner:
+def messages_in(kind: Descriptor, by_type: dict[str, Inner] | None = None) -> Inner:
     """Return the fields of a type that are messages. A type that contains itself is one object."""
-    known = {} if known is None else known
-    if kind.full_name not in known:
-        found = known[kind.full_name] = {}
+    by_type = {} if by_type is None else by_type
+    if kind.full_name not in by_type:
+        inner = by_type[kind.full_name] = {}
         for field in kind.fields:
             if field.message_type is not None:
-                found[field.number] = messages_in(field.message_type, known)
-    return known[kind.full_name]
+                inner[field.number] = messages_in(field.message_type, by_type)
+    return by_type[kind.full_name]
 
 
 def boxes(raw: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:

@@ -51,32 +51,32 @@ TASK = "imports.tasks.settle"
 SPANS = "COPY imports_tracespan (trace_id, name, body) FROM STDIN"
 
 
-def take(actor: Actor, given: otlp.Spans) -> None:
+def take(actor: Actor, received: otlp.Spans) -> None:
     """Keep spans: 1. the rows of their traces, 2. those that are new, 3. a call of a worker after the commit.
 
-    What is left out is counted in `given`.
+    What is left out is counted in `received`.
     """
     may_record(actor)
     if actor.token is None:
         raise Invalid("Send spans with an API token.")
     by_trace: dict[str, list[otlp.Span]] = {}
-    for span in given.kept:
+    for span in received.kept:
         by_trace.setdefault(span.trace, []).append(span)
     for name in _erased(actor, by_trace):
-        given.left_out[ERASED] += len(by_trace.pop(name))
+        received.left_out[ERASED] += len(by_trace.pop(name))
     if by_trace:
-        _insert(actor, by_trace, given)
+        _insert(actor, by_trace, received)
 
 
 def _erased(actor: Actor, names: Iterable[str]) -> list[str]:
     """Return the traces whose episodes were erased: a late span must not bring one back."""
     digests = {digest_of(key_of(name)): name for name in names}
-    found = scoped(Tombstone.objects.filter(key_digest__in=digests), actor.project)
-    return [digests[digest] for digest in found.values_list("key_digest", flat=True).distinct()]
+    tombstones = scoped(Tombstone.objects.filter(key_digest__in=digests), actor.project)
+    return [digests[digest] for digest in tombstones.values_list("key_digest", flat=True).distinct()]
 
 
 @transaction.atomic
-def _insert(actor: Actor, by_trace: dict[str, list[otlp.Span]], given: otlp.Spans) -> None:
+def _insert(actor: Actor, by_trace: dict[str, list[otlp.Span]], received: otlp.Spans) -> None:
     """1. the rows of traces, locked, 2. what was erased meanwhile, 3. the spans that are new and have room."""
     now = timezone.now()
     fresh = [Trace(project=actor.project, token=actor.token, name=name, heard_at=now) for name in sorted(by_trace)]
@@ -86,12 +86,12 @@ def _insert(actor: Actor, by_trace: dict[str, list[otlp.Span]], given: otlp.Span
     kept = {row.name: row for row in rows}
     # asked again: both statements before can have waited for one that erased an episode
     for name in _erased(actor, by_trace):
-        given.left_out[ERASED] += len(by_trace.pop(name))
+        received.left_out[ERASED] += len(by_trace.pop(name))
         if name in kept:
             kept.pop(name).delete()
     if kept.keys() != by_trace.keys():
         raise Busy  # deleted with its project or by hand since the first statement
-    _add_new(kept, by_trace, given)
+    _add_new(kept, by_trace, received)
     touched = Trace.objects.filter(pk__in=[one.pk for one in kept.values()])
     touched.update(heard_at=now, is_waiting=True)
     rooted = [kept[name].pk for name, some in by_trace.items() if any(one.is_root for one in some)]
@@ -100,7 +100,7 @@ def _insert(actor: Actor, by_trace: dict[str, list[otlp.Span]], given: otlp.Span
         transaction.on_commit(functools.partial(jobs.call_worker, TASK, delay_s=round(SETTLES.total_seconds())))
 
 
-def _add_new(kept: Mapping[str, Trace], by_trace: Mapping[str, list[otlp.Span]], given: otlp.Spans) -> None:
+def _add_new(kept: Mapping[str, Trace], by_trace: Mapping[str, list[otlp.Span]], received: otlp.Spans) -> None:
     """Store the spans that their traces do not have, as far as these have room. The rows of the traces are locked."""
     counts = TraceSpan.objects.filter(trace__in=kept.values()).values_list("trace").annotate(Count("pk"))
     stood = dict(counts)
@@ -110,17 +110,17 @@ def _add_new(kept: Mapping[str, Trace], by_trace: Mapping[str, list[otlp.Span]],
     for name, some in by_trace.items():
         trace = kept[name]
         room = SPANS_MAX - stood.get(trace.pk, 0)
-        for one in some:
-            if (trace.pk, one.id) in had:
+        for span in some:
+            if (trace.pk, span.id) in had:
                 continue
-            had.add((trace.pk, one.id))
-            text = given.texts[name, one.id]
+            had.add((trace.pk, span.id))
+            text = received.texts[name, span.id]
             size = len(text)
             if room <= 0 or trace.size + size > CHARACTERS_MAX:
-                given.left_out[FULL if room <= 0 else LARGE] += 1
+                received.left_out[FULL if room <= 0 else LARGE] += 1
                 continue
             room, trace.size = room - 1, trace.size + size
-            spans.append((trace.pk, one.id, text))
+            spans.append((trace.pk, span.id, text))
     # as they are: a model would read and write each text once more, and `bulk_create` sends arrays
     with connection.cursor() as cursor, cursor.copy(SPANS) as copy:
         for row in spans:
@@ -155,7 +155,7 @@ def settle() -> int:
         try:
             _wanted.clear()
             for some in _groups(_due(timezone.now())):
-                count += _store([(one, _read(one)) for one in some])
+                count += _store([(one, _read_trace(one)) for one in some])
         finally:
             _one_at_work.release()
     return count
@@ -165,16 +165,16 @@ def _due(now: datetime) -> list[DueTrace]:
     """Return the traces that have waited longest, the small ones first: they need not wait for the large ones."""
     due = Q(has_root=True) & long_ago("heard_at", now - SETTLES) | long_ago("heard_at", now - SILENT)
     rows = Trace.objects.filter(due, is_waiting=True, project__archived_at=None).order_by("heard_at")
-    found = rows.values_list("pk", "name", "size", "heard_at", "episode_id", "episode__last_seq")[:TRACES_MAX]
-    traces = (DueTrace(*one[:4], one[4] or "", one[5] or 0) for one in found)
-    return sorted(traces, key=lambda one: one.size)
+    picked = rows.values_list("pk", "name", "size", "heard_at", "episode_id", "episode__last_seq")[:TRACES_MAX]
+    traces = (DueTrace(*one[:4], one[4] or "", one[5] or 0) for one in picked)
+    return sorted(traces, key=lambda trace: trace.size)
 
 
-def _groups(found: Iterable[DueTrace]) -> Iterator[list[DueTrace]]:
+def _groups(traces: Iterable[DueTrace]) -> Iterator[list[DueTrace]]:
     """Yield the traces that one transaction stores: a few new ones, or one whose spans come late, as that one locks its
     episode."""
     group, size = list[DueTrace](), 0
-    for trace in found:
+    for trace in traces:
         if trace.episode:
             yield [trace]
             continue
@@ -186,7 +186,7 @@ def _groups(found: Iterable[DueTrace]) -> Iterator[list[DueTrace]]:
         yield group
 
 
-def _read(trace: DueTrace) -> Settled | None:
+def _read_trace(trace: DueTrace) -> Settled | None:
     """Return what the spans of a trace become, or None without any. Nothing is locked: agents go on sending spans."""
     with connection.cursor() as cursor:
         # as text: they are parsed where a fault of theirs ends no one else
@@ -203,13 +203,15 @@ def _store(read: Sequence[tuple[DueTrace, Settled | None]]) -> int:
     kept = {trace.pk: trace for trace in locked}
     same = [(kept[due.pk], said) for due, said in read if due.pk in kept and _is_as_read(kept[due.pk], due)]
     _admit_all([(trace, said) for trace, said in same if isinstance(said, Arrival)])
-    for trace, said in same:
-        if isinstance(said, LateSteps):
+    for trace, settled in same:
+        if isinstance(settled, LateSteps):
             with _noting(trace):
                 episode = Episode.every.get(pk=trace.episode_id)
-                admitting.add_late(sender_of_accepted(trace.token), episode, said.letters, said.steps, said.about)
-        elif isinstance(said, Unsettled):
-            _note(trace, said)
+                admitting.add_late(
+                    sender_of_accepted(trace.token), episode, settled.letters, settled.steps, settled.about
+                )
+        elif isinstance(settled, Unsettled):
+            _note(trace, settled)
         trace.is_waiting = False
     Trace.objects.bulk_update([trace for trace, _ in same], ["episode", "is_waiting", "problem"])
     # the steps have it all; the IDs stay, so that a repeated span is known
@@ -236,9 +238,9 @@ def _admit_all(new: Sequence[tuple[Trace, Arrival]]) -> None:
         except AWAY:
             raise
         except Exception:
-            for one in some:
-                with _noting(one[0]):
-                    _admit([one])
+            for pair in some:
+                with _noting(pair[0]):
+                    _admit([pair])
 
 
 @contextlib.contextmanager
@@ -262,5 +264,5 @@ def _admit(some: Sequence[tuple[Trace, Arrival]]) -> None:
     """Store the episodes of new traces of one token."""
     with transaction.atomic():
         admitting.admit(sender_of_accepted(some[0][0].token), [one for _, one in some], origin=Origin.EXTERNAL)
-    for trace, one in some:
-        trace.episode_id = one.episode["id"]
+    for trace, arrival in some:
+        trace.episode_id = arrival.episode["id"]

@@ -74,26 +74,26 @@ def _shown(text: str) -> str:
     return re.sub(r"[\x00-\x1f\ud800-\udfff]", "?", text)[:255]
 
 
-def request(actor: Actor, name: str, wanted: str, blocks: Iterable[bytes]) -> Import:
+def request(actor: Actor, name: str, format_name: str, blocks: Iterable[bytes]) -> Import:
     """Receive a file: 1. check right and format, 2. store it, 3. insert the row, 4. wake a worker after the commit."""
     may_launch(actor)
-    check_format(wanted)
-    given = Import(project=actor.project, name=_shown(name) or "file", format=wanted, requested_by=actor.name)
+    check_format(format_name)
+    job = Import(project=actor.project, name=_shown(name) or "file", format=format_name, requested_by=actor.name)
     # Named by its ID: the name that the client gave is untrusted, and could be a path.
-    path = path_of(given.pk)
+    path = path_of(job.pk)
     try:
-        given.size = _keep(path, blocks)
-        jobs.request(given, actor, "import.requested", given.pk, given.name)
+        job.size = _keep(path, blocks)
+        jobs.request(job, actor, "import.requested", job.pk, job.name)
     except BaseException:
         # Without a row that names it, nothing else would ever remove the file.
         path.unlink(missing_ok=True)
         raise
-    return given
+    return job
 
 
-def check_format(wanted: str) -> None:
-    if wanted and wanted not in readers.FORMATS:
-        raise Invalid(f"Unknown format: {wanted[:40]}. Use one of {', '.join(readers.FORMATS)}.")
+def check_format(format_name: str) -> None:
+    if format_name and format_name not in readers.FORMATS:
+        raise Invalid(f"Unknown format: {format_name[:40]}. Use one of {', '.join(readers.FORMATS)}.")
 
 
 def folder() -> Path:
@@ -122,19 +122,19 @@ def _keep(path: Path, blocks: Iterable[bytes]) -> int:
 
 def carry_out(import_id: str) -> bool:
     """Read an import that no worker reads; return false if there is nothing to do."""
-    given = jobs.claim(Import, import_id)
-    if given is None:
+    job = jobs.claim(Import, import_id)
+    if job is None:
         return False
-    path = path_of(given.pk)
+    path = path_of(job.pk)
     try:
         # A file whose reading kills its process would otherwise be tried again by every sweep.
-        if given.is_worn_out:
-            raise FileRefused(f"Stopped after {given.ATTEMPTS_MAX} attempts: the process that reads it keeps failing.")
-        _read(given, system(given.project), path, _telling(given))
+        if job.is_worn_out:
+            raise FileRefused(f"Stopped after {job.ATTEMPTS_MAX} attempts: the process that reads it keeps failing.")
+        _read_file(job, system(job.project), path, _telling(job))
     except (AppError, readers.BadFile) as error:
-        jobs.end(given, ImportState.REFUSED, str(error))
+        jobs.end(job, ImportState.REFUSED, str(error))
     except OSError as error:
-        jobs.end(given, ImportState.FAILED, f"{type(error).__name__}: {error}")
+        jobs.end(job, ImportState.FAILED, f"{type(error).__name__}: {error}")
     path.unlink(missing_ok=True)
     return True
 
@@ -158,46 +158,46 @@ def _changed(path: Path) -> float:
         return time.time()
 
 
-def take(actor: Actor, path: Path, wanted: str = "", tell: Tell | None = None) -> Import:
+def take(actor: Actor, path: Path, format_name: str = "", tell: Tell | None = None) -> Import:
     """Import a local file, for the command.
 
     Raises:
         FileRefused: the file or a row of it is refused; nothing of it was stored.
     """
     may_launch(actor)
-    check_format(wanted)
+    check_format(format_name)
     now = timezone.now()
     # Stored as already claimed: the file is not in the folder of uploads, so no worker could read it.
-    given = Import.objects.create(
+    job = Import.objects.create(
         project=actor.project,
         name=_shown(path.name),
-        format=wanted,
+        format=format_name,
         size=path.stat().st_size,
         state=ImportState.READING,
         attempt=1,
         heartbeat_at=now,
         requested_by=actor.name,
     )
-    record(actor, "import.requested", given.pk, given.name)
-    beat = _telling(given)
+    record(actor, "import.requested", job.pk, job.name)
+    beat = _telling(job)
     try:
-        _read(given, actor, path, lambda behind, size: (beat(behind, size), tell(behind, size) if tell else None))
+        _read_file(job, actor, path, lambda behind, size: (beat(behind, size), tell(behind, size) if tell else None))
     except (AppError, readers.BadFile) as error:
-        jobs.end(given, ImportState.REFUSED, str(error))
+        jobs.end(job, ImportState.REFUSED, str(error))
         raise FileRefused(str(error)) from error
-    given.refresh_from_db()
-    if given.state == ImportState.REFUSED:
-        rest = f" {given.refused - 1:,} more rows are refused." if given.refused > 1 else ""
-        place, why = given.refusals[0]
+    job.refresh_from_db()
+    if job.state == ImportState.REFUSED:
+        rest = f" {job.refused - 1:,} more rows are refused." if job.refused > 1 else ""
+        place, why = job.refusals[0]
         raise FileRefused(f"{place}: {why.rstrip('.')}.{rest} Nothing was imported.")
-    return given
+    return job
 
 
-def _read(given: Import, actor: Actor, path: Path, tell: Tell) -> None:
+def _read_file(job: Import, actor: Actor, path: Path, tell: Tell) -> None:
     """Import one file: 1. read all of it, 2. refuse it if a row is refused, 3. store it in one transaction."""
     with spooling(folder()) as spool:
         with confined():
-            reading = _read_through(given, path, spool, tell)
+            reading = _read_through(job, path, spool, tell)
         if not reading.rows:
             raise FileRefused("The file has no rows.")
         facts: dict[str, Any] = {
@@ -205,64 +205,64 @@ def _read(given: Import, actor: Actor, path: Path, tell: Tell) -> None:
             "rows": reading.rows,
             "refused": reading.refused,
             "refusals": reading.refusals,
-            "behind": given.size,
+            "behind": job.size,
         }
         if reading.refused:
-            jobs.end(given, ImportState.REFUSED, **facts)
+            jobs.end(job, ImportState.REFUSED, **facts)
             return
         # With `rows` set the import is storing (`is_storing`), which its page says from now on.
-        jobs.progress(given, behind=given.size, rows=reading.rows)
+        jobs.progress(job, behind=job.size, rows=reading.rows)
         with transaction.atomic():
             # The lock holds until the commit: `jobs.claim` skips a locked row, so no second attempt starts meanwhile.
-            if not jobs.claimed(given).select_for_update().exists():
+            if not jobs.claimed(job).select_for_update().exists():
                 return  # another attempt has taken over
             # imports of one project take turns here, so that no two of them store the same episode
             # A plain FOR UPDATE would also block every insert that refers to the project by a foreign key.
-            Project.objects.select_for_update(no_key=True).get(pk=given.project_id)
-            stored, known = _store(given, actor, spool)
+            Project.objects.select_for_update(no_key=True).get(pk=job.project_id)
+            stored, repeats = _store(job, actor, spool)
             ended: dict[str, Any] = {
                 "episodes": stored,
-                "known": known,
+                "known": repeats,
                 "steps": reading.steps,
                 "lost": dict(reading.lost),
             }
             # Committed with the episodes: an import that has stored them is never found still reading.
-            jobs.end(given, ImportState.DONE, **facts, **ended)
+            jobs.end(job, ImportState.DONE, **facts, **ended)
 
 
-def _read_through(given: Import, path: Path, spool: Spool, tell: Tell) -> Reading:
+def _read_through(job: Import, path: Path, spool: Spool, tell: Tell) -> Reading:
     """Read a file to its end. After the first refused row the other rows are only checked."""
     reading = Reading()
-    for found in readers.read(path, given.format):
+    for file_row in readers.read(path, job.format):
         reading.rows += 1
-        reading.format = reading.format or found.format
+        reading.format = reading.format or file_row.format
         try:
-            row = _waiting(found, given)
+            row = _waiting(file_row, job)
         except AppError as refused:
-            reading.refuse(found.place, str(refused))
+            reading.refuse(file_row.place, str(refused))
         else:
             reading.take(row)
             if not reading.refused:
                 spool.add(row)
-        tell(found.behind, given.size)
+        tell(file_row.behind, job.size)
     return reading
 
 
-def _waiting(found: readers.FoundTrajectory, given: Import) -> SpooledEpisode:
+def _waiting(file_row: readers.FoundTrajectory, job: Import) -> SpooledEpisode:
     """Return a row ready to be stored. Raises `Invalid` if it is refused."""
-    if found.trajectory is None or found.start is None:
-        raise Invalid(found.refusal)
-    place = _shown(found.place)
-    lost = "; ".join(lost_words(found.lost))
-    source_id = _shown(found.trajectory.episode)
-    origin = f"{given.name}, {place}, format {found.format}{f', ID {source_id}' if source_id else ''}"
+    if file_row.trajectory is None or file_row.start is None:
+        raise Invalid(file_row.refusal)
+    place = _shown(file_row.place)
+    lost = "; ".join(lost_words(file_row.lost))
+    source_id = _shown(file_row.trajectory.episode)
+    origin = f"{job.name}, {place}, format {file_row.format}{f', ID {source_id}' if source_id else ''}"
     about = f"{origin}{f'. Not imported: {lost}' if lost else ''}"
-    return SpooledEpisode(place, dict(found.lost), arrivals.arrival_of(found.start, found.trajectory, about))
+    return SpooledEpisode(place, dict(file_row.lost), arrivals.arrival_of(file_row.start, file_row.trajectory, about))
 
 
-def _store(given: Import, actor: Actor, spool: Spool) -> tuple[int, int]:
+def _store(job: Import, actor: Actor, spool: Spool) -> tuple[int, int]:
     """Store new episodes; return the number of new ones and the number that the project already had."""
-    stored = known = 0
+    stored = repeats = 0
     for batch in spool.batches():
         by_key: dict[str, SpooledEpisode] = {}
         # A file can have the same row twice, and one insert must not have the same key twice.
@@ -272,13 +272,13 @@ def _store(given: Import, actor: Actor, spool: Spool) -> tuple[int, int]:
         fresh = [row for key, row in by_key.items() if key not in there]
         admitting.admit(actor, [row.arrival for row in fresh])
         Imported.objects.bulk_create(
-            Imported(of=given, episode_id=row.arrival.episode["id"], place=row.place, lost=row.lost) for row in fresh
+            Imported(of=job, episode_id=row.arrival.episode["id"], place=row.place, lost=row.lost) for row in fresh
         )
-        stored, known = stored + len(fresh), known + len(batch) - len(fresh)
-    return stored, known
+        stored, repeats = stored + len(fresh), repeats + len(batch) - len(fresh)
+    return stored, repeats
 
 
-def _telling(given: Import) -> Tell:
+def _telling(job: Import) -> Tell:
     """Write progress at most once a second."""
     last = time.monotonic()
 
@@ -286,7 +286,7 @@ def _telling(given: Import) -> Tell:
         nonlocal last
         if time.monotonic() - last > TELL_EVERY_S:
             last = time.monotonic()
-            jobs.progress(given, behind=behind)
+            jobs.progress(job, behind=behind)
 
     return tell
 
@@ -296,5 +296,5 @@ def imports_of(actor: Actor) -> Any:
     return scoped(Import.objects.all(), actor.project).order_by("-created_at")
 
 
-def episodes_of(given: Import, most: int) -> Sequence[Imported]:
-    return list(given.made.select_related("episode").order_by("pk")[:most])
+def episodes_of(job: Import, most: int) -> Sequence[Imported]:
+    return list(job.made.select_related("episode").order_by("pk")[:most])

@@ -63,13 +63,13 @@ def _mailbox(address: str) -> str:
     return salted_hmac("notices.record.allowances", f"{name}@{punycode(domain).casefold()}").hexdigest()
 
 
-def _spend(wanted: Mapping[str, tuple[str, Sequence[Limit]]]) -> None:
+def _spend(uses: Mapping[str, tuple[str, Sequence[Limit]]]) -> None:
     """Count one use on every counter, or none. The caller holds a transaction; counters are locked in one order."""
-    Allowance.objects.bulk_create([Allowance(key=key) for key in sorted(wanted)], ignore_conflicts=True)
-    counters = list(Allowance.objects.select_for_update().filter(key__in=wanted).order_by("key"))
+    Allowance.objects.bulk_create([Allowance(key=key) for key in sorted(uses)], ignore_conflicts=True)
+    counters = list(Allowance.objects.select_for_update().filter(key__in=uses).order_by("key"))
     now = timezone.now()
     for counter in counters:
-        what, limits = wanted[counter.key]
+        what, limits = uses[counter.key]
         for limit in limits:
             left = limit.free_at(counter.used_at, now) - now
             if left > timedelta():

@@ -175,10 +175,10 @@ def _pick(subscription: Subscription, rows: list[Delivery], now: datetime) -> Pa
 
 def _pick_subject(subscription: Subscription, rows: list[Delivery], now: datetime) -> Parcel | None:
     """Return one notification for all due ones of a kind. Each that is not wanted now is ended or delayed."""
-    found = subjects.read({(row.kind, row.subject_id) for row in rows})
-    about = [(row, found.get((row.kind, row.subject_id))) for row in rows]
-    wanted = [(row, one) for row, one in about if _holds(row, _standing(subscription, row, one, now))]
-    left = [(row, one) for row, one in wanted if one is not None]
+    by_key = subjects.read({(row.kind, row.subject_id) for row in rows})
+    about = [(row, by_key.get((row.kind, row.subject_id))) for row in rows]
+    due_rows = [(row, one) for row, one in about if _holds(row, _standing(subscription, row, one, now))]
+    left = [(row, one) for row, one in due_rows if one is not None]
     chosen = next(((row, one) for row, one in left if _holds(row, _standing_for(subscription, row, one, now))), None)
     if chosen is None:
         return None

@@ -45,11 +45,11 @@ def is_set() -> bool:
 
 def is_signed(body: bytes, headers: Any) -> bool:
     """Return whether Slack signed a request within the last five minutes."""
-    stamp, given = headers.get("X-Slack-Request-Timestamp", ""), headers.get("X-Slack-Signature", "")
+    stamp, signature = headers.get("X-Slack-Request-Timestamp", ""), headers.get("X-Slack-Signature", "")
     # the library takes a number and compares texts
-    if not is_set() or not (stamp.isascii() and stamp.isdecimal()) or not given.isascii():
+    if not is_set() or not (stamp.isascii() and stamp.isdecimal()) or not signature.isascii():
         return False
-    return bool(SignatureVerifier(settings.AWMWEB_SLACK_SECRET).is_valid(body, stamp, given))
+    return bool(SignatureVerifier(settings.AWMWEB_SLACK_SECRET).is_valid(body, stamp, signature))
 
 
 def _client(timeout_s: int = TIMEOUT_S) -> WebClient:
@@ -164,13 +164,13 @@ def _sent_to(kind: str, slack_user: str) -> QuerySet[Delivery]:
     return Delivery.objects.select_related("subscription").filter(kind=kind, **ways)
 
 
-def _with_person(found: Delivery | None) -> tuple[Delivery, Actor] | None:
-    if found is None or not found.subscription.is_confirmed:
+def _with_person(delivery: Delivery | None) -> tuple[Delivery, Actor] | None:
+    if delivery is None or not delivery.subscription.is_confirmed:
         return None
-    way = found.subscription
+    way = delivery.subscription
     rows = Membership.objects.current(timezone.now()).select_related("user", "project")
     member = rows.filter(user=way.user_id, project=way.project_id).first()
-    return (found, person(member)) if member is not None else None
+    return (delivery, person(member)) if member is not None else None
 
 
 def redraw(kind: str, subject_id: str) -> None:

@@ -49,9 +49,9 @@ def subscribe(
     _person(actor)
     target, secret = _checked(kind, target.strip(), secret or {})
     mine = _current(actor)
-    known = next((one for one in mine if (one.kind, one.target) == (kind, target)), None)
-    if known is not None:
-        return _renewed(known, secret)
+    channel = next((one for one in mine if (one.kind, one.target) == (kind, target)), None)
+    if channel is not None:
+        return _renewed(channel, secret)
     if len(mine) >= CHANNELS_MAX:
         raise Invalid(f"You have {CHANNELS_MAX} channels (the maximum). Remove one first.")
     subscription, is_new = Subscription.objects.get_or_create(
@@ -143,10 +143,10 @@ def _refuse_address(target: str) -> None:
 def _key(secret: dict[str, str], name: str, size: int) -> str:
     text = str(secret.get(name, ""))[:200]
     try:
-        known = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        key_bytes = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (binascii.Error, ValueError):
-        known = b""
-    if len(known) != size or (size == 65 and known[0] != 4):
+        key_bytes = b""
+    if len(key_bytes) != size or (size == 65 and key_bytes[0] != 4):
         raise Invalid("The browser's keys are invalid. Turn push off and on again.")
     return text
 
@@ -154,10 +154,10 @@ def _key(secret: dict[str, str], name: str, size: int) -> str:
 def _mine(actor: Actor, pk: str) -> Subscription:
     """Lock and return one of this person's subscriptions."""
     _person(actor)
-    found = _current(actor).filter(pk=pk).first()
-    if found is None:
+    subscription = _current(actor).filter(pk=pk).first()
+    if subscription is None:
         raise NotFound
-    return found
+    return subscription
 
 
 @transaction.atomic

@@ -188,11 +188,11 @@ def _unasked_namesake(request: MemberRequest, form: MemberForm) -> dict[str, Any
     """Return the known person whose account an invitation would open, unless the admin has said whom they mean."""
     if form.do != "invite" or form.who in ("same", "other"):
         return None
-    known = members.namesake(request.actor, form.name)
-    if known is None:
+    member = members.namesake(request.actor, form.name)
+    if member is None:
         return None
-    here = known.project == request.project
-    return {"name": display_name(known.user), "here": here, "project": known.project.name, "role": known.role}
+    here = member.project == request.project
+    return {"name": display_name(member.user), "here": here, "project": member.project.name, "role": member.role}
 
 
 def _member(row: Membership, actor: Actor) -> dict[str, Any]:

@@ -61,15 +61,15 @@ def projects_page(request: MemberRequest) -> HttpResponse:
         else:
             return redirect(addresses.without_project("projects"))
     mine = memberships(request).annotate(members=Count("project__memberships"))
-    rows = sorted(mine, key=lambda one: (one.project.archived_at is not None, one.project.name.lower()))
+    rows = sorted(mine, key=lambda row: (row.project.archived_at is not None, row.project.name.lower()))
     context = {
         "rows": [
             {
-                "membership": one,
-                "manages": holds(person(one), may_manage_projects),
-                "url": addresses.in_project(one.project.slug, ""),
+                "membership": row,
+                "manages": holds(person(row), may_manage_projects),
+                "url": addresses.in_project(row.project.slug, ""),
             }
-            for one in rows
+            for row in rows
         ],
         "here": request.project.pk,
         "may_create": holds(request.actor, may_manage_projects),
@@ -83,8 +83,8 @@ def projects_page(request: MemberRequest) -> HttpResponse:
 def _headline(rows: Sequence[Membership]) -> str:
     archived = sum(one.project.archived_at is not None for one in rows)
     active = len(rows) - archived
-    said = f"You have {active} active {'project' if active == 1 else 'projects'}"
-    return f"{said} and {archived} archived." if archived else f"{said}."
+    words = f"You have {active} active {'project' if active == 1 else 'projects'}"
+    return f"{words} and {archived} archived." if archived else f"{words}."
 
 
 def _change(request: MemberRequest, form: ProjectForm) -> None:
@@ -117,10 +117,10 @@ def _create(request: MemberRequest, form: ProjectForm) -> None:
 def _actor_in(request: HttpRequest, slug: str) -> Actor:
     """Return the person's actor in the project that a form names, whatever project is selected."""
     # PostgreSQL refuses to compare with U+0000.
-    found = None if "\x00" in slug else memberships(request).filter(project__slug=slug).first()
-    if found is None:
+    membership = None if "\x00" in slug else memberships(request).filter(project__slug=slug).first()
+    if membership is None:
         raise NotFound
-    return person(found)
+    return person(membership)
 
 
 class AuditAddress(AddressFields):

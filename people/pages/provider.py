@@ -250,13 +250,13 @@ class Accounts(DefaultAccountAdapter):
     def login(self, request: HttpRequest, user: AbstractBaseUser) -> None:
         """Begin the session, with all memberships of the account: the provider vouches for the person."""
         mine = Membership.objects.in_force(timezone.now()).filter(user=user.pk).select_related("project", "user")
-        found = list(mine.order_by("pk"))
-        if not found:
+        rows = list(mine.order_by("pk"))
+        if not rows:
             raise LinkSpent("You are in no project any more.")
         super().login(request, user)
         # Django's `login` keeps the key of a session that the same account already has.
         request.session.cycle_key()
-        request.session[SESSION_ENTRIES] = entries = [one.entry for one in found]
-        request.session[SESSION_PROJECT] = found[0].project.slug
+        request.session[SESSION_ENTRIES] = entries = [one.entry for one in rows]
+        request.session[SESSION_PROJECT] = rows[0].project.slug
         request.session.set_expiry(settings.AWMWEB_OIDC_SESSION_H * 3600)
         members.enter(cast(User, user), entries, f"at {settings.AWMWEB_OIDC_NAME}")

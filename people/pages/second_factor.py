@@ -63,15 +63,15 @@ def wait_for_factor(request: HttpRequest, user: User, entries: list[str], projec
 
 def _waiting(request: HttpRequest) -> tuple[dict[str, Any], User] | None:
     """Return the sign-in of this browser that waits, and its account; None if there is none any more."""
-    found = request.session.get(WAITING)
-    if not found or time.time() - found["at"] > WAIT_S:
+    sign_in = request.session.get(WAITING)
+    if not sign_in or time.time() - sign_in["at"] > WAIT_S:
         return None
-    user = User.objects.filter(pk=found["user"], is_active=True).first()
-    if user is None or not constant_time_compare(found["hash"], user.get_session_auth_hash()):
+    user = User.objects.filter(pk=sign_in["user"], is_active=True).first()
+    if user is None or not constant_time_compare(sign_in["hash"], user.get_session_auth_hash()):
         return None
-    if found.get("confirm") and request.user != user:
+    if sign_in.get("confirm") and request.user != user:
         return None
-    return found, user
+    return sign_in, user
 
 
 @require_http_methods(["GET", "POST"])
@@ -82,7 +82,7 @@ def asked(request: HttpRequest) -> HttpResponse:
     if waiting is None:
         request.session.pop(WAITING, None)
         return redirect(addresses.without_project("login"))
-    found, user = waiting
+    sign_in, user = waiting
     problem, status = "", 200
     with context.request_context(request):
         if request.method == "POST":
@@ -91,7 +91,7 @@ def asked(request: HttpRequest) -> HttpResponse:
             except AppError as refused:
                 problem, status = refused.message, refused.status
             else:
-                return _passed(request, found, user)
+                return _passed(request, sign_in, user)
         answer = render(request, "people/second_asked.html", _question(request, user, problem), status=status)
     if status == Busy.status:
         answer["Retry-After"] = str(factors.GUESSES_S)
@@ -106,14 +106,14 @@ def _check(request: HttpRequest, user: User) -> None:
         factors.check_code(user, form.code)
 
 
-def _credential(given: str) -> dict[str, Any]:
+def _credential(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(given) if len(given) <= CREDENTIAL_MAX else None
+        credential = json.loads(text) if len(text) <= CREDENTIAL_MAX else None
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        credential = None
+    if not isinstance(credential, dict):
         raise Invalid("The browser sent no passkey. Try again.")
-    return found
+    return credential
 
 
 def _question(request: HttpRequest, user: User, problem: str) -> dict[str, Any]:
@@ -124,19 +124,19 @@ def _question(request: HttpRequest, user: User, problem: str) -> dict[str, Any]:
     return {"problem": problem, "options": options, "has_app": Kind.TOTP in kinds}
 
 
-def _passed(request: HttpRequest, found: dict[str, Any], user: User) -> HttpResponse:
+def _passed(request: HttpRequest, sign_in: dict[str, Any], user: User) -> HttpResponse:
     del request.session[WAITING]
-    if found.get("confirm"):
+    if sign_in.get("confirm"):
         # a copy of the key that was taken before does not share what the factor opens
         request.session.cycle_key()
     else:
         # rights can have changed while the sign-in waited
-        entries = Membership.objects.in_force(timezone.now()).filter(user=user, entry__in=found["entries"])
-        if found["entries"][0] not in set(entries.values_list("entry", flat=True)):
+        entries = Membership.objects.in_force(timezone.now()).filter(user=user, entry__in=sign_in["entries"])
+        if sign_in["entries"][0] not in set(entries.values_list("entry", flat=True)):
             return render(request, "people/link_spent.html", status=410)
-        begin_session(request, user, found["entries"], found["project"])
+        begin_session(request, user, sign_in["entries"], sign_in["project"])
     request.session[SEEN] = time.time()
-    return redirect(safe_next(request, found["next"]))
+    return redirect(safe_next(request, sign_in["next"]))
 
 
 @require_http_methods(["GET", "POST"])
@@ -213,14 +213,14 @@ def _refuse_part(request: MemberRequest) -> None:
 
 
 def _page(request: MemberRequest, user: User, codes: list[str], problem: str) -> dict[str, Any]:
-    found = factors.factors_of(user)
-    has_app = any(one.type == Kind.TOTP for one in found)
+    rows = factors.factors_of(user)
+    has_app = any(one.type == Kind.TOTP for one in rows)
     secret = request.session.get(SECRET, "")
     if not has_app and not secret:
         secret = request.session[SECRET] = generate_totp_secret()
     by_name = factors.host_allows_passkeys(request.get_host())
     return {
-        "factors": [{"row": one, "name": _name(one)} for one in found],
+        "factors": [{"row": one, "name": _name(one)} for one in rows],
         "has_app": has_app,
         "secret": "" if has_app else " ".join(secret[at : at + 4] for at in range(0, len(secret), 4)),
         # of allauth's own drawing: no word of a stranger is in it but the account's name, as black squares
@@ -232,8 +232,8 @@ def _page(request: MemberRequest, user: User, codes: list[str], problem: str) ->
     }
 
 
-def _name(one: Any) -> str:
-    return "Authenticator app" if one.type == Kind.TOTP else str(one.data.get("name", "Passkey"))
+def _name(factor: Any) -> str:
+    return "Authenticator app" if factor.type == Kind.TOTP else str(factor.data.get("name", "Passkey"))
 
 
 def _drawing(user: User, secret: str) -> str:

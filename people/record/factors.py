@@ -143,8 +143,8 @@ def _counter_of(secret: str, code: str, after: int = 0) -> int | None:
     """Return the counter whose code this is, the last, this or the next one, for clocks that differ."""
     now = int(time.time()) // PERIOD_S
     for counter in (now - 1, now, now + 1):
-        wanted = format_hotp_value(hotp_value(secret, counter))
-        if counter > after and hmac.compare_digest(wanted.encode(), code.encode("utf-8", "replace")):
+        expected = format_hotp_value(hotp_value(secret, counter))
+        if counter > after and hmac.compare_digest(expected.encode(), code.encode("utf-8", "replace")):
             return counter
     return None
 
@@ -229,11 +229,11 @@ def new_codes(actor: Actor) -> list[str]:
 def remove(actor: Actor, factor_id: int) -> None:
     """Remove one factor of one's own. With the last one its recovery codes end."""
     user = _locked(actor)
-    found = Authenticator.objects.filter(user_id=user.pk, pk=factor_id).exclude(type=Kind.RECOVERY_CODES).first()
-    if found is None:
+    factor = Authenticator.objects.filter(user_id=user.pk, pk=factor_id).exclude(type=Kind.RECOVERY_CODES).first()
+    if factor is None:
         raise NotFound
-    words = "authenticator app" if found.type == Kind.TOTP else f"passkey {found.data.get('name', '')}"
-    found.delete()
+    words = "authenticator app" if factor.type == Kind.TOTP else f"passkey {factor.data.get('name', '')}"
+    factor.delete()
     if not is_asked(user):
         Authenticator.objects.filter(user_id=user.pk).delete()
     record(actor, "removed a second factor", user.get_username(), words)

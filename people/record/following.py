@@ -114,13 +114,13 @@ def suspend(user: User) -> None:
     channels are kept: a provider also refuses those whose sign-in there is over.
     """
     now = timezone.now()
-    for one in Membership.objects.current(now).filter(user=user).select_related("project", "user"):
-        if one.from_provider and not _is_last_admin(one):
-            one.ends_at, one.entry = now, new_id()
-            one.save(update_fields=["ends_at", "entry"])
+    for row in Membership.objects.current(now).filter(user=user).select_related("project", "user"):
+        if row.from_provider and not _is_last_admin(row):
+            row.ends_at, row.entry = now, new_id()
+            row.save(update_fields=["ends_at", "entry"])
         else:
-            _end_ways_in(one)
-        record(system(one.project), "ended the sessions of", one.user.get_username(), "the sign-in provider refused")
+            _end_ways_in(row)
+        record(system(row.project), "ended the sessions of", row.user.get_username(), "the sign-in provider refused")
     ProviderTicket.objects.filter(user=user).delete()
 
 
@@ -129,9 +129,9 @@ def keep_ticket(user: User, refresh: str, access: str, subject: str = "") -> Non
     whom its answers must be about."""
     operating.note_provider("")
     if refresh or access:
-        found = {"sealed": _seal(refresh or access), "is_refresh": bool(refresh), "checked_at": timezone.now()}
-        found["subject"] = subject
-        ProviderTicket.objects.update_or_create(user=user, defaults=found)
+        fields = {"sealed": _seal(refresh or access), "is_refresh": bool(refresh), "checked_at": timezone.now()}
+        fields["subject"] = subject
+        ProviderTicket.objects.update_or_create(user=user, defaults=fields)
 
 
 def _box() -> Fernet:
@@ -155,11 +155,11 @@ def check_due(now: datetime | None = None) -> int:
     began, answered = time.monotonic(), 0
     try:
         with httpx.Client(timeout=TIMEOUT_S) as http, ThreadPoolExecutor(TOGETHER) as pool:
-            found = _json(http.get(settings.AWMWEB_OIDC_ISSUER + WELL_KNOWN))
+            discovery = _json(http.get(settings.AWMWEB_OIDC_ISSUER + WELL_KNOWN))
             for start in range(0, len(waiting), TOGETHER):
                 if time.monotonic() - began > TURN_S:
                     break
-                answered += _check(_Asking(pool, http, found), waiting[start : start + TOGETHER], now)
+                answered += _check(_Asking(pool, http, discovery), waiting[start : start + TOGETHER], now)
     except (httpx.HTTPError, Unfit) as error:
         log.warning("the sign-in provider is unavailable: %r", error)
         operating.note_provider(f"It gives no answer: {error}")
@@ -177,7 +177,7 @@ class _Asking:
     http: httpx.Client
     found: dict[str, Any]
 
-    def together(self, call: Callable[..., Any], wanted: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def together(self, call: Callable[..., Any], batch: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Return the answers, or the errors, of calls with these arguments, in their order."""
 
         def answer(arguments: tuple[Any, ...]) -> Any:
@@ -186,39 +186,39 @@ class _Asking:
             except (NotVouched, httpx.HTTPError, Unfit, KeyError) as error:
                 return error
 
-        return list(self.pool.map(answer, wanted))
+        return list(self.pool.map(answer, batch))
 
 
 def _check(asking: _Asking, tickets: Sequence[ProviderTicket], now: datetime) -> int:
     """Check some people together. What the provider cannot say about one keeps no one else from being checked."""
     mine = [one for one in tickets if _claimed(one, now)]
     vouched, answered = [], 0
-    given = asking.together(_access, [(one,) for one in mine])
-    for ticket, got in zip(mine, given, strict=True):
+    grants = asking.together(_access, [(one,) for one in mine])
+    for ticket, got in zip(mine, grants, strict=True):
         same = ProviderTicket.objects.filter(pk=ticket.pk, sealed=ticket.sealed)
         if isinstance(got, Exception):
             answered += _refused(ticket, same, got)
             continue
-        access, refresh, said = got
+        access, refresh, id_claims = got
         if refresh:
             sealed = _seal(refresh)
             if same.update(sealed=sealed) != 1:
                 continue
             same = ProviderTicket.objects.filter(pk=ticket.pk, sealed=sealed)
-        vouched.append((ticket, same, access, said))
+        vouched.append((ticket, same, access, id_claims))
     claimed = asking.together(_claims, [(access,) for _, _, access, _ in vouched])
-    for (ticket, same, _, said), claims in zip(vouched, claimed, strict=True):
-        answered += _heard(ticket, same, claims, said)
+    for (ticket, same, _, id_claims), claims in zip(vouched, claimed, strict=True):
+        answered += _heard(ticket, same, claims, id_claims)
     # after what the others said is stored: a refresh token that was exchanged is lost otherwise
-    _stop_if_away([*given, *claimed])
+    _stop_if_away([*grants, *claimed])
     return answered
 
 
-def _stop_if_away(said: Iterable[Any]) -> None:
+def _stop_if_away(answers: Iterable[Any]) -> None:
     """End this turn if the provider cannot be reached: each further call would wait as long."""
-    for one in said:
-        if isinstance(one, httpx.TransportError):
-            raise one
+    for answer in answers:
+        if isinstance(answer, httpx.TransportError):
+            raise answer
 
 
 def _claimed(ticket: ProviderTicket, now: datetime) -> bool:
@@ -227,12 +227,12 @@ def _claimed(ticket: ProviderTicket, now: datetime) -> bool:
     return mine.update(checked_at=now) == 1
 
 
-def _heard(ticket: ProviderTicket, same: QuerySet[ProviderTicket], claims: Any, said: dict[str, Any]) -> int:
-    """Give a person the rights that the provider names now, in its answer or in the ID token `said` beside it."""
+def _heard(ticket: ProviderTicket, same: QuerySet[ProviderTicket], claims: Any, id_claims: dict[str, Any]) -> int:
+    """Give a person the rights that the provider names now, in its answer or in the ID token `id_claims` beside it."""
     if isinstance(claims, Exception):
         return _refused(ticket, same, claims)
     try:
-        person = identify(claims, said, settings.AWMWEB_OIDC_GROUPS)
+        person = identify(claims, id_claims, settings.AWMWEB_OIDC_GROUPS)
         if ticket.subject and person.subject != ticket.subject:
             raise NotVouched  # OpenID Connect Core 5.3.2: such an answer must not be used
     except (NotVouched, Unfit, KeyError) as error:
@@ -264,7 +264,7 @@ def _refused(ticket: ProviderTicket, same: QuerySet[ProviderTicket], error: Exce
     return 1
 
 
-def _access(http: httpx.Client, found: dict[str, Any], ticket: ProviderTicket) -> tuple[str, str, dict[str, Any]]:
+def _access(http: httpx.Client, discovery: dict[str, Any], ticket: ProviderTicket) -> tuple[str, str, dict[str, Any]]:
     """Return an access token, the next refresh token if the provider gives another one each time, and the claims of an
     ID token: some providers name groups nowhere else."""
     try:
@@ -276,19 +276,19 @@ def _access(http: httpx.Client, found: dict[str, Any], ticket: ProviderTicket) -
     form = {"grant_type": "refresh_token", "refresh_token": secret}
     client = (settings.AWMWEB_OIDC_CLIENT_ID, settings.AWMWEB_OIDC_CLIENT_SECRET)
     # what every server must support; where it does not say, this is what it supports
-    if "client_secret_basic" in found.get("token_endpoint_auth_methods_supported", ["client_secret_basic"]):
-        answer = http.post(found["token_endpoint"], data=form, auth=(quote_plus(client[0]), quote_plus(client[1])))
+    if "client_secret_basic" in discovery.get("token_endpoint_auth_methods_supported", ["client_secret_basic"]):
+        answer = http.post(discovery["token_endpoint"], data=form, auth=(quote_plus(client[0]), quote_plus(client[1])))
     else:
         form |= {"client_id": client[0], "client_secret": client[1]}
-        answer = http.post(found["token_endpoint"], data=form)
+        answer = http.post(discovery["token_endpoint"], data=form)
     if answer.status_code == 400 and _error(answer) in NO_MORE:
         raise NotVouched
-    given = _json(answer)
-    said = _id_token(str(given["id_token"]), found) if given.get("id_token") else {}
-    return str(given["access_token"]), str(given.get("refresh_token") or ""), said
+    grant = _json(answer)
+    id_claims = _id_token(str(grant["id_token"]), discovery) if grant.get("id_token") else {}
+    return str(grant["access_token"]), str(grant.get("refresh_token") or ""), id_claims
 
 
-def _id_token(token: str, found: dict[str, Any]) -> dict[str, Any]:
+def _id_token(token: str, discovery: dict[str, Any]) -> dict[str, Any]:
     """Return the claims of an ID token that came from the provider itself, so that TLS vouches for it and no signature
     needs to (OpenID Connect Core 3.1.3.7)."""
     try:
@@ -296,7 +296,7 @@ def _id_token(token: str, found: dict[str, Any]) -> dict[str, Any]:
             token,
             options={"verify_signature": False, "verify_aud": True, "verify_iss": True, "verify_exp": True},
             audience=settings.AWMWEB_OIDC_CLIENT_ID,
-            issuer=found["issuer"],
+            issuer=discovery["issuer"],
             leeway=60,
         )
     except jwt.PyJWTError as error:
@@ -304,8 +304,8 @@ def _id_token(token: str, found: dict[str, Any]) -> dict[str, Any]:
     return claims
 
 
-def _claims(http: httpx.Client, found: dict[str, Any], access: str) -> dict[str, Any]:
-    answer = http.get(found["userinfo_endpoint"], headers={"Authorization": f"Bearer {access}"})
+def _claims(http: httpx.Client, discovery: dict[str, Any], access: str) -> dict[str, Any]:
+    answer = http.get(discovery["userinfo_endpoint"], headers={"Authorization": f"Bearer {access}"})
     if answer.status_code in (401, 403) or answer.status_code == 400 and _error(answer) in NO_MORE:
         raise NotVouched
     return _json(answer)
@@ -321,9 +321,9 @@ def _error(answer: httpx.Response) -> str:
 def _json(answer: httpx.Response) -> dict[str, Any]:
     answer.raise_for_status()
     try:
-        found = answer.json()
+        document = answer.json()
     except ValueError as error:
         raise Unfit("its answer is no JSON") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise Unfit("its answer is no JSON object")
-    return found
+    return document

@@ -139,9 +139,9 @@ def ensure_member(project: Project, username: str, role: str, ends_at: datetime 
     return membership
 
 
-def create_account(wanted: str) -> User:
+def create_account(full_name: str) -> User:
     """Return a new account, in no project yet, named as wanted or with a number; never one that exists."""
-    stem = slugify(wanted)[:140] or "person"
+    stem = slugify(full_name)[:140] or "person"
     for number in range(1, 1000):
         user, made = User.objects.get_or_create(username=stem if number == 1 else f"{stem}-{number}")
         if made:
@@ -192,13 +192,13 @@ def link_for(actor: Actor, username: str, role: str | None = None, life: timedel
     # A command acts for awmweb itself, which has every right; only a person is checked.
     if actor.person is not None:
         may_manage_people(actor)
-    known = scoped(Membership.objects.select_related("user"), actor.project).filter(user__username=username).first()
-    if known is None or role not in (None, known.role):
+    member = scoped(Membership.objects.select_related("user"), actor.project).filter(user__username=username).first()
+    if member is None or role not in (None, member.role):
         may_manage_people(actor)  # also for a command: an archived project takes no member and no other role
-        end = known.ends_at if known is not None else None
-        known = ensure_member(actor.project, username, role or Role.EXPERT, end)
-    record(actor, "created a sign-in link for", username, f"as {known.role}")
-    return issue_login_link([known], issued_by=actor.person, life=life)
+        end = member.ends_at if member is not None else None
+        member = ensure_member(actor.project, username, role or Role.EXPERT, end)
+    record(actor, "created a sign-in link for", username, f"as {member.role}")
+    return issue_login_link([member], issued_by=actor.person, life=life)
 
 
 @transaction.atomic
@@ -301,17 +301,17 @@ def _free_username(actor: Actor, name: str, someone_else: bool = False) -> tuple
 
 def _refuse_namesake(actor: Actor, username: str, role: str) -> None:
     """Refuse an invitation that would change the role of another person with this name."""
-    known = scoped(Membership.objects.select_related("user"), actor.project).filter(user__username=username).first()
-    if known is not None and known.role != role:
-        raise Invalid(f"{display_name(known.user)} is already a member, with role {known.role}. Use another name.")
+    member = scoped(Membership.objects.select_related("user"), actor.project).filter(user__username=username).first()
+    if member is not None and member.role != role:
+        raise Invalid(f"{display_name(member.user)} is already a member, with role {member.role}. Use another name.")
 
 
 @transaction.atomic
 def enter(user: User, entries: Sequence[str], how: str) -> None:
     """Note a sign-in to these memberships. Those that the sign-in provider had suspended are acted by again."""
     Membership.objects.filter(user=user, entry__in=entries).update(suspended_at=None)
-    for one in Membership.objects.filter(user=user, entry__in=entries).select_related("project", "user").order_by("pk"):
-        record(person(one), "signed in", user.get_username(), how)
+    for row in Membership.objects.filter(user=user, entry__in=entries).select_related("project", "user").order_by("pk"):
+        record(person(row), "signed in", user.get_username(), how)
 
 
 def _admins(now: datetime) -> QuerySet[Membership]:
@@ -391,18 +391,18 @@ def set_skills(actor: Actor, membership_id: int, skills: Sequence[str]) -> list[
     if membership.skills != plain:
         before, membership.skills = membership.skills, plain
         membership.save(update_fields=["skills"])
-        said = f"{', '.join(before) or 'none'} to {', '.join(plain) or 'none'}"
-        record(actor, "set the skills of", membership.user.username, said)
+        change = f"{', '.join(before) or 'none'} to {', '.join(plain) or 'none'}"
+        record(actor, "set the skills of", membership.user.username, change)
     return plain
 
 
-def one_scope(given: str | Sequence[str]) -> str:
+def one_scope(scopes: str | Sequence[str]) -> str:
     """Return scopes as a token stores them: each once, without those that another one includes.
 
     Raises:
         Invalid: an unknown scope, or scopes that one token cannot have.
     """
-    words = given.replace(",", " ").split() if isinstance(given, str) else given
+    words = scopes.replace(",", " ").split() if isinstance(scopes, str) else scopes
     if not words or not set(words) <= set(TokenScope.values):
         raise Invalid(f"Scope must be one or more of {', '.join(TokenScope.values)}.")
     has = granted(" ".join(words))
@@ -414,7 +414,7 @@ def one_scope(given: str | Sequence[str]) -> str:
         raise Invalid("Scope metrics goes with no other. Create two tokens.")
     # wider ones first, so that what they include is left out
     kept: list[str] = []
-    for word in sorted(dict.fromkeys(words), key=lambda one: (-len(granted(one)), TokenScope.values.index(one))):
+    for word in sorted(dict.fromkeys(words), key=lambda scope: (-len(granted(scope)), TokenScope.values.index(scope))):
         if not granted(word) <= granted(" ".join(kept)):
             kept.append(word)
     return " ".join(kept)

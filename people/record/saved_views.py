@@ -44,8 +44,8 @@ class SavedViews(Generic[V]):
         # At the limit a view can still be replaced.
         if not mine.filter(name=name).exists() and mine.count() >= VIEWS_MAX:
             raise Invalid(f"You have {VIEWS_MAX} saved views (the maximum). Remove one first.")
-        said = {"query": query, "shared": shared, "author": actor.name}
-        return mine.update_or_create(project=actor.project, author_key=actor.key, name=name, defaults=said)[0]
+        fields = {"query": query, "shared": shared, "author": actor.name}
+        return mine.update_or_create(project=actor.project, author_key=actor.key, name=name, defaults=fields)[0]
 
     def remove(self, actor: Actor, view_id: str) -> None:
         """Remove one's own view, or with the right to direct a shared one."""

@@ -21,8 +21,8 @@ SAFE_METHODS = ("GET", "HEAD")
 
 def split(path: str) -> tuple[str, str]:
     """Return the slug of a path's project and the path without it. The slug is empty for a path without a project."""
-    found = IN_PROJECT.fullmatch(path)
-    return (found[1], found[2] or "") if found else ("", path)
+    match = IN_PROJECT.fullmatch(path)
+    return (match[1], match[2] or "") if match else ("", path)
 
 
 def enter(slug: str) -> None:

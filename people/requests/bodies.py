@@ -33,9 +33,9 @@ class HungUp(Exception):
     """The caller disconnected; no one is left to answer."""
 
 
-def header(scope: dict[str, Any], wanted: bytes) -> str:
+def header(scope: dict[str, Any], header_name: bytes) -> str:
     # A header can have any bytes, and Latin-1 decodes all of them.
-    return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), "")
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == header_name), "")
 
 
 def bearer_secret(scope: dict[str, Any]) -> str | None:
@@ -86,9 +86,9 @@ class Body:
     """
 
     def __init__(self, scope: dict[str, Any], receive: Receive, limit: int, sender: str) -> None:
-        said = header(scope, b"content-length")
+        length = header(scope, b"content-length")
         # Untrusted: converting thousands of digits takes quadratic time.
-        self._announced = int(said) if said.isdecimal() and len(said) < 20 else 0
+        self._announced = int(length) if length.isdecimal() and len(length) < 20 else 0
         self._receive, self._sender = receive, sender
         self._room, self._limit = (ROOM, limit) if sender else (STRANGERS, min(limit, STRANGER_BYTES))
         self._taken = 0

@@ -12,7 +12,7 @@ from people.models import is_id, new_id
 FIELD = "form"
 
 
-def form_id(given: Mapping[str, str]) -> str:
+def form_id(fields: Mapping[str, str]) -> str:
     """Return the ID that came with a form, or a new one for a form that is shown first."""
-    sent = given.get(FIELD, "")
+    sent = fields.get(FIELD, "")
     return sent if is_id(sent) else new_id()

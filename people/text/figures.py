@@ -87,11 +87,11 @@ def label(name: object, most: int = LABEL) -> str:
 def styles_of(experts: Sequence[str]) -> list[Style]:
     """Return a style for each arm by its expert mode; if two arms share a mode, the second gets an unused one."""
     free = [SINGLE, FIFTH, INFORMED, EXPERT, BASELINE]
-    found: list[Style] = []
+    styles: list[Style] = []
     for expert in experts:
-        wanted = BY_EXPERT.get(expert, SINGLE)
-        found.append(wanted if wanted not in found else next(one for one in free if one not in found))
-    return found
+        preferred = BY_EXPERT.get(expert, SINGLE)
+        styles.append(preferred if preferred not in styles else next(one for one in free if one not in styles))
+    return styles
 
 
 def thinned(points: Sequence[T], most: int = DRAWN) -> list[T]:
@@ -150,15 +150,15 @@ def ends(values: Sequence[tuple[float, str, Style]], span: tuple[float, float]) 
 
 def spread(places: Sequence[float], gap: float, span: tuple[float, float]) -> list[float]:
     """Return ascending places at least `gap` apart within `span`, each as near to its original as the others allow."""
-    found: list[float] = []
+    spaced: list[float] = []
     for place in places:
-        found.append(place if not found else max(place, found[-1] + gap))
-    if found and found[-1] > span[1]:
+        spaced.append(place if not spaced else max(place, spaced[-1] + gap))
+    if spaced and spaced[-1] > span[1]:
         # The topmost moves down first; those below follow only as far as they must.
-        found[-1] = max(span[1], places[-1])
-        for below in range(len(found) - 2, -1, -1):
-            found[below] = min(found[below], found[below + 1] - gap)
-    return found
+        spaced[-1] = max(span[1], places[-1])
+        for below in range(len(spaced) - 2, -1, -1):
+            spaced[below] = min(spaced[below], spaced[below + 1] - gap)
+    return spaced
 
 
 def limit(y: float, words: str) -> tuple[Figure, Figure]:

@@ -55,7 +55,7 @@ def parse_json(raw: bytes, most: int = VALUES_MAX) -> Any:
         value = _read_fast(raw)
     except orjson.JSONDecodeError:
         # orjson refuses more than JSON does, such as half of a surrogate pair; the slower reader decides.
-        value = _read(raw)
+        value = _read_exact(raw)
     # A deep value needs this many brackets: most bodies have fewer and are not walked.
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and is_deep(value):
         raise BadJson(TOO_DEEP)
@@ -66,10 +66,10 @@ def _read_fast(raw: bytes) -> Any:
     """Return the same values as `_read`, for nearly every body: whole numbers of more than 64 bits come out as doubles
     here, and half a pair of surrogates is refused.
     """
-    return _read(raw) if _LONG_NUMBER in raw.translate(_SHAPE) else orjson.loads(raw)
+    return _read_exact(raw) if _LONG_NUMBER in raw.translate(_SHAPE) else orjson.loads(raw)
 
 
-def _read(raw: bytes) -> Any:
+def _read_exact(raw: bytes) -> Any:
     try:
         # Clients send halves of surrogate pairs, which models write; the record stores them unchanged.
         text = raw.decode("utf-8", "surrogatepass")
@@ -143,12 +143,12 @@ def _kept(text: str) -> float:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         counts = Counter(name for name, _ in pairs)
         twice = next(name for name in counts if counts[name] > 1)
         raise ValueError(f'the name "{twice[:60]}" comes twice')
-    return found
+    return fields
 
 
 def read_object(raw: bytes, limit: int, most: int = VALUES_MAX) -> dict[str, Any]:

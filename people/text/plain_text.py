@@ -26,7 +26,7 @@ def _name(code: int) -> str:
 
 
 def _as_codes(pattern: re.Pattern[str], text: str) -> str:
-    return pattern.sub(lambda found: f"⟨{_name(ord(found[0]))}⟩", text)
+    return pattern.sub(lambda match: f"⟨{_name(ord(match[0]))}⟩", text)
 
 
 def clean(text: object) -> str:
@@ -50,7 +50,7 @@ def cleaned(page: bytes) -> bytes:
 
     The other characters could not be written as UTF-8, or cannot end a page.
     """
-    return _TURNING.sub(lambda found: clean(found[0].decode()).encode(), page)
+    return _TURNING.sub(lambda match: clean(match[0].decode()).encode(), page)
 
 
 def with_line_ends(text: str) -> str:

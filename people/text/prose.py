@@ -90,8 +90,8 @@ def without_marks(text: object) -> str:
     """Return the lines of a text without the signs of Markdown, and of a code block the first line."""
     shown = clean(text)
     tokens = _parsed(shown[:IN_ROW])
-    said = "\n".join(_said(tokens)) if _is_markdown(tokens) else ""
-    return said if said.strip() else shown
+    plain = "\n".join(_plain_lines(tokens)) if _is_markdown(tokens) else ""
+    return plain if plain.strip() else shown
 
 
 def is_markdown(text: object) -> bool:
@@ -135,13 +135,13 @@ def _bold(children: Sequence[Token]) -> dict[int, str]:
     nor are underscores, which belong to names, or single stars."""
     tags: dict[int, str] = {}
     opened: list[int] = []
-    for number, one in enumerate(children):
-        if one.type == "strong_open":
+    for number, child in enumerate(children):
+        if child.type == "strong_open":
             opened.append(number)
-        elif one.type == "strong_close" and opened:
+        elif child.type == "strong_close" and opened:
             start = opened.pop()
             before, after = _content(children, start - 1)[-1:], _content(children, number + 1)[:1]
-            if one.markup == "**" and not before.isalnum() and not after.isalnum():
+            if child.markup == "**" and not before.isalnum() and not after.isalnum():
                 tags[start], tags[number] = "<b>", "</b>"
     return tags
 
@@ -163,14 +163,14 @@ def _drawn(tokens: Sequence[Token]) -> Iterator[str]:
             yield _TAGS[token.type]
 
 
-def _said(tokens: Sequence[Token]) -> Iterator[str]:
+def _plain_lines(tokens: Sequence[Token]) -> Iterator[str]:
     for token in tokens:
         if token.type == "inline":
             children = token.children or ()
             tags = _bold(children)
             yield "".join(
-                " " if one.type.endswith("break") else "" if number in tags else one.content or one.markup
-                for number, one in enumerate(children)
+                " " if child.type.endswith("break") else "" if number in tags else child.content or child.markup
+                for number, child in enumerate(children)
             )
         elif token.type in ("fence", "code_block"):
             lines = [line for line in token.content.splitlines() if line.strip()]
@@ -181,11 +181,11 @@ def _said(tokens: Sequence[Token]) -> Iterator[str]:
 
 def _drawn_line(children: Sequence[Token]) -> Iterator[str]:
     tags = _bold(children)
-    for number, one in enumerate(children):
-        if one.type == "code_inline":
-            yield format_html("<code>{}</code>", one.content)
-        elif one.type.endswith("break"):
+    for number, child in enumerate(children):
+        if child.type == "code_inline":
+            yield format_html("<code>{}</code>", child.content)
+        elif child.type.endswith("break"):
             yield "\n"
         else:
             # An emphasis that is not drawn keeps its signs.
-            yield tags.get(number) or escape(one.content or one.markup)
+            yield tags.get(number) or escape(child.content or child.markup)

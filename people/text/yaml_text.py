@@ -44,13 +44,13 @@ class _YamlReader:
         self._events, self._values = events, 0
 
     def document(self) -> Any:
-        found = None
+        content = None
         for number, event in enumerate(one for one in self._events if not isinstance(one, yaml.StreamStartEvent)):
             if isinstance(event, yaml.DocumentStartEvent):
                 if number:
                     raise _bad(event, "a second document")
-                found = self._value(next(self._events), 0)
-        return found
+                content = self._value(next(self._events), 0)
+        return content
 
     def _value(self, event: Any, depth: int) -> Any:
         self._values += 1
@@ -67,17 +67,17 @@ class _YamlReader:
             return _scalar(event)
         if isinstance(event, yaml.SequenceStartEvent):
             return [self._value(one, depth + 1) for one in self._until(yaml.SequenceEndEvent)]
-        found: dict[str, Any] = {}
-        for one in self._until(yaml.MappingEndEvent):
-            if not isinstance(one, yaml.ScalarEvent):
-                raise _bad(one, "a name that is not a text")
+        mapping: dict[str, Any] = {}
+        for name_event in self._until(yaml.MappingEndEvent):
+            if not isinstance(name_event, yaml.ScalarEvent):
+                raise _bad(name_event, "a name that is not a text")
             # Unquoted only: a quoted `<<` is a name like any other.
-            if one.value == "<<" and one.implicit[0]:
-                raise _bad(one, "a merge key (<<)")
-            if one.value in found:
-                raise _bad(one, f"{one.value[:100]!r} twice")
-            found[one.value] = self._value(next(self._events), depth + 1)
-        return found
+            if name_event.value == "<<" and name_event.implicit[0]:
+                raise _bad(name_event, "a merge key (<<)")
+            if name_event.value in mapping:
+                raise _bad(name_event, f"{name_event.value[:100]!r} twice")
+            mapping[name_event.value] = self._value(next(self._events), depth + 1)
+        return mapping
 
     def _until(self, end: type) -> Iterator[Any]:
         for event in self._events:

@@ -85,7 +85,7 @@ def fill(request: MemberRequest, queue_id: str, selection: Selection) -> str:
     added = assigning.fill(request.actor, queue_id, selection.rows)
     queue = ReviewQueue.objects.get(pk=queue_id)
     there = next((one.there for one in before.queues if one.queue.pk == queue_id), 0)
-    known = f" {count(there, 'episode')} {'was' if there == 1 else 'were'} already in it." if there else ""
+    repeats = f" {count(there, 'episode')} {'was' if there == 1 else 'were'} already in it." if there else ""
     open_ones = before.total - before.ready
     waits = f" {count(open_ones, 'episode')} can't be reviewed yet." if open_ones else ""
-    return f"Added {count(added, 'episode')} to {queue.name}.{known}{waits}"
+    return f"Added {count(added, 'episode')} to {queue.name}.{repeats}{waits}"

@@ -101,16 +101,16 @@ def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
             problem, status, as_text = refused.message, refused.status, isinstance(refused, UnknownName)
     comments = (one for one in seen_by(actor, episode) if one.label == COMMENT and one.seq == comment.seq)
     lens = lens_of(actor, episode)
-    said = tell(lens, episode, comments)
-    is_open = any(one.pk == comment.pk for one in said)
+    placed = tell(lens, episode, comments)
+    is_open = any(one.pk == comment.pk for one in placed)
     # a comment that is withheld from them stays unread
     if is_open:
         mentions.see(actor, comment)
     context = {
         **replay_of(request, lens, episode, comment.seq or 1),
         "comment": comment,
-        "said": said,
-        "seqs": numbers_of(said),
+        "said": placed,
+        "seqs": numbers_of(placed),
         "is_open": is_open,
         "own_key": actor.key,
         "may_annotate": holds(actor, may_annotate),

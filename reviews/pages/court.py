@@ -73,7 +73,7 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
             problem = refused.message
     episodes = visibility.with_open_outcome(actor, rulings.episodes_of(case))[:50]
     rows = list(episodes)
-    found = {one.episode_id: one for one in visibility.of_episodes(actor, [one.pk for one in rows])}
+    outcomes = {one.episode_id: one for one in visibility.of_episodes(actor, [one.pk for one in rows])}
     verdicts = visibility.with_open_outcome(actor, rulings.verdicts_of(case), "episode_id")[:100]
     doubts = rulings.doubts_of(case).count()
     context = {
@@ -81,7 +81,7 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
         "headline": f"{clean(case.task_key)}: {doubts or 'no'} {'doubt' if doubts == 1 else 'doubts'}.",
         "task": rows[0].task if rows else "",
         **(_verifiers(case) if holds(actor, may_set_reviews) else {}),
-        "episodes": [(one, found.get(one.pk), _changes(found.get(one.pk)), _fork_at(actor, one)) for one in rows],
+        "episodes": [(one, outcomes.get(one.pk), _changes(outcomes.get(one.pk)), _fork_at(actor, one)) for one in rows],
         "forked": set(Fork.objects.filter(parent__in=rows).values_list("parent_id", flat=True)),
         "verdicts": verdicts,
         "rulings": case.rulings.order_by("-created_at"),

@@ -76,7 +76,7 @@ def label_episodes(request: MemberRequest) -> HttpResponse:
         except AppError as refused:
             problem, status = refused.message, refused.status
     # a query returns its own order; the page lists them as they were selected
-    episodes = sorted(scoped(Episode.objects.filter(pk__in=ids), actor.project), key=lambda one: ids.index(one.pk))
+    episodes = sorted(scoped(Episode.objects.filter(pk__in=ids), actor.project), key=lambda row: ids.index(row.pk))
     labels = [
         (label, _own(label, own_labels(actor, ids, label.name), len(ids)))
         for label in schemas.of_project(actor.project)
@@ -92,21 +92,21 @@ def _answer(request: MemberRequest, ids: list[str]) -> str:
         count = annotating.undo_all(request.actor, ids, label.name)
         return f"Withdrew {label.title} from {count or 'no'} {'episode' if count == 1 else 'episodes'}."
     tally = annotating.annotate_all(request.actor, ids, label, value_of(texts_of(request.POST, "value"), label.kind))
-    return _said(label.title, tally, len(ids))
+    return _tally_text(label.title, tally, len(ids))
 
 
-def _own(label: LabelSchema, said: Mapping[str, Annotation], total: int) -> str:
+def _own(label: LabelSchema, rows: Mapping[str, Annotation], total: int) -> str:
     """Return on how many of the selected episodes this person has set the label, and which values; nothing for none."""
-    if not said or not SchemaKind(label.kind).is_counted:
-        return f"You labeled {len(said):,} of {total:,}." if said else ""
+    if not rows or not SchemaKind(label.kind).is_counted:
+        return f"You labeled {len(rows):,} of {total:,}." if rows else ""
     names = {one.get("value"): one.get("label") for one in label.options}
-    chosen = (row.text if isinstance(row.text, list) else [row.text] for row in said.values())
+    chosen = (row.text if isinstance(row.text, list) else [row.text] for row in rows.values())
     # a value of an earlier version may have no name now
     tally = Counter(", ".join(str(names.get(one) or one) for one in values) or "none" for values in chosen)
-    return f"You labeled {len(said):,} of {total:,}: {'; '.join(f'{count} {name}' for name, count in tally.items())}."
+    return f"You labeled {len(rows):,} of {total:,}: {'; '.join(f'{count} {name}' for name, count in tally.items())}."
 
 
-def _said(title: str, tally: Counter[str], total: int) -> str:
+def _tally_text(title: str, tally: Counter[str], total: int) -> str:
     # "" counts the labeled ones; what is left are reasons
     labeled = f"Set {title} on {tally.pop('', 0):,} of {total:,} selected {'episode' if total == 1 else 'episodes'}."
     return " ".join([labeled, *(f"{count} {reason}" for reason, count in tally.items())])

@@ -82,7 +82,7 @@ def page_of(
     late = None if shown else deciding.late_of(actor, review)
     context = {
         **replay_of(request, lens, review.episode, step, last),
-        **_said(request, lens, review, shown is not None or not review.queue.is_blind),
+        **_entries_of(request, lens, review, shown is not None or not review.queue.is_blind),
         "review": review,
         "queue": review.queue,
         "rail": _rail(request, review, ahead=ahead),
@@ -111,25 +111,25 @@ def page_of(
 
 
 def replay_of(
-    request: MemberRequest, lens: Lens, one: Episode, step: int = 1, last: int | None = None
+    request: MemberRequest, lens: Lens, episode: Episode, step: int = 1, last: int | None = None
 ) -> dict[str, Any]:
     """Return the steps of an episode around the one that the request names, or `step`, and its scrubber, seen
     through a lens, none after `last`.
     """
     # a form names its step in `seq`, a link in its address
     at = (number_of(request.GET, "step") or number_of(request.POST, "seq")) or step
-    return {"episode": one, "ended": True, **windows.replay(lens, one, at, last)}
+    return {"episode": episode, "ended": True, **windows.replay(lens, episode, at, last)}
 
 
-def _said(request: MemberRequest, lens: Lens, review: Review, shown: bool) -> dict[str, Any]:
+def _entries_of(request: MemberRequest, lens: Lens, review: Review, shown: bool) -> dict[str, Any]:
     """Return what this reviewer said, the comments of others that they may read, and the labels that they can set."""
     actor, episode = request.actor, review.episode
     # what others labeled could show how they judge
-    said = seen_by(actor, episode) if shown else [one for one in seen_by(actor, episode) if actor.owns(one.author_key)]
+    rows = seen_by(actor, episode) if shown else [one for one in seen_by(actor, episode) if actor.owns(one.author_key)]
     # the versions that the queue pins, ended ones included
     pinned = LabelSchema.objects.filter(pk__in=review.queue.schemas).order_by("created_at", "pk")
     fixes = [one for one in correcting.current(episode) if actor.owns(one.author_key)]
-    notes = tell(lens, episode, (one for one in said if actor.owns(one.author_key) or one.label == COMMENT))
+    notes = tell(lens, episode, (one for one in rows if actor.owns(one.author_key) or one.label == COMMENT))
     return {
         "labels": list(pinned),
         "notes": notes,
@@ -140,10 +140,10 @@ def _said(request: MemberRequest, lens: Lens, review: Review, shown: bool) -> di
     }
 
 
-def numbers_of(said: Iterable[Annotation | Correction]) -> str:
+def numbers_of(entries: Iterable[Annotation | Correction]) -> str:
     """Return the numbers of the steps with entries, in the form that the scrubber reads."""
     # entries about the whole episode have no step
-    return " ".join(str(seq) for seq in sorted({one.seq for one in said if one.seq}))
+    return " ".join(str(seq) for seq in sorted({one.seq for one in entries if one.seq}))
 
 
 def _rail(request: MemberRequest, review: Review, *, ahead: bool) -> list[tuple[Review, str]]:
@@ -164,16 +164,16 @@ def review_command(request: MemberRequest, pk: str, command: str) -> HttpRespons
     if act is None:
         raise NotFound
     try:
-        said = act(request, pk)
+        answer = act(request, pk)
     except AppError as refused:
         # a script gets the refusal as JSON, from the edge
         if _wants_json(request):
             raise
         return page_of(request, pk, refused.message, refused.status)
-    if isinstance(said, HttpResponse):
-        return said
+    if isinstance(answer, HttpResponse):
+        return answer
     if _wants_json(request):
-        return JsonResponse(said or {"ok": True, **_fresh(request, pk, command)})
+        return JsonResponse(answer or {"ok": True, **_fresh(request, pk, command)})
     # the form's step stays in view after the reload
     step = number_of(request.POST, "seq")
     return redirect(f"/reviews/{pk}/?step={step}" if step else f"/reviews/{pk}/")
@@ -204,8 +204,8 @@ def _redrawn(request: MemberRequest, pk: str) -> dict[str, str]:
     slot = assigning.slot_of(request.actor, review)
     # own entries alone until the verdict, as on the page
     is_told = not review.queue.is_blind or (slot is not None and slot.state == "submitted")
-    said = _said(request, lens_of(request.actor, review.episode), review, is_told)
-    context = {"review": review, "at": text_of(request.POST, "seq"), **said}
+    entries = _entries_of(request, lens_of(request.actor, review.episode), review, is_told)
+    context = {"review": review, "at": text_of(request.POST, "seq"), **entries}
     return {"said": render_to_string("reviews/_said_part.html", context, request)}
 
 
@@ -296,9 +296,9 @@ def _undo(request: MemberRequest, pk: str) -> None:
     """Withdraw the newest annotation of this person on the episode, or the named one."""
     review = visible_or_404(Review.objects.all(), request.actor, pk, "queue__project")
     rows = Annotation.objects.filter(episode=review.episode_id, author_key=request.actor.key)
-    found = max(current(rows), key=lambda one: (one.created_at, one.pk), default=None)
+    newest = max(current(rows), key=lambda row: (row.created_at, row.pk), default=None)
     # without a name, the newest: undo takes back the last entry
-    if annotation_id := text_of(request.POST, "annotation") or (found.pk if found else ""):
+    if annotation_id := text_of(request.POST, "annotation") or (newest.pk if newest else ""):
         annotating.undo(request.actor, annotation_id)
 
 

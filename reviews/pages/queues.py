@@ -237,9 +237,9 @@ def _fill(request: MemberRequest, pk: str, view: SavedView | None) -> None:
     names = ("run", "scenario", "outcome", "state", "arm")
     episodes = matching(actor, {name: [value] for name in names if (value := getattr(form, name))})
     if view is not None:
-        said = ListQuery.of(view.query).said
+        view_filters = ListQuery.of(view.query).said
         # the view and the fields of the form narrow each other
-        episodes = episodes.filter(pk__in=matching(actor, said).values("pk"))
+        episodes = episodes.filter(pk__in=matching(actor, view_filters).values("pk"))
     seed = 1 if form.seed is None else form.seed
     added = assigning.fill(actor, pk, episodes, sample=form.sample or 0, seed=seed)
     messages.success(request, f"Added {added} {'episode' if added == 1 else 'episodes'}.")
@@ -281,13 +281,13 @@ def agreement_page(request: MemberRequest) -> HttpResponse:
     # an unknown queue in the address shows the default one instead of an error
     chosen = next((one for one in queues if one.pk == queue_id), _judged(queues))
     only_sample = text_of(request.GET, "sample") == "1"
-    found = reports.lines(actor, chosen, only_sample=only_sample) if chosen else []
+    lines = reports.lines(actor, chosen, only_sample=only_sample) if chosen else []
     context = {
         "queues": queues,
         "chosen": chosen,
         "only_sample": only_sample,
-        "lines": found,
-        "headline": found[0].finding if found else "No episode has two judges yet.",
+        "lines": lines,
+        "headline": lines[0].finding if lines else "No episode has two judges yet.",
         "differing": reports.disagreeing(actor, chosen, only_sample=only_sample)[:100] if chosen else [],
     }
     return render(request, "reviews/agreement.html", context)
@@ -295,5 +295,5 @@ def agreement_page(request: MemberRequest) -> HttpResponse:
 
 def _judged(queues: list[ReviewQueue]) -> ReviewQueue | None:
     """Return the first of these queues with a verdict, or the first one if none has any."""
-    given = set(Verdict.objects.filter(review__queue__in=queues).values_list("review__queue", flat=True))
-    return next((one for one in queues if one.pk in given), queues[0] if queues else None)
+    judged = set(Verdict.objects.filter(review__queue__in=queues).values_list("review__queue", flat=True))
+    return next((one for one in queues if one.pk in judged), queues[0] if queues else None)

@@ -67,8 +67,8 @@ def annotate(
             # before the comparison below, so that values are compared in their stored form
             value = schemas.checked(schema, value)
         _refuse_nowhere(actor, episode, where, quote)
-        said = {**asdict(where), "label": label}
-        before = _newest(Annotation.objects.filter(episode=episode, author_key=actor.key, **said))
+        fields = {**asdict(where), "label": label}
+        before = _newest(Annotation.objects.filter(episode=episode, author_key=actor.key, **fields))
         # an equal value under a newer version is another answer, because its options can differ
         if before is not None and before.text == value and not before.withdrawn and before.schema_id == _id(schema):
             return before
@@ -78,7 +78,7 @@ def annotate(
             schema=schema,
             # several comments at one place are a conversation
             supersedes=None if label == COMMENT else before,
-            **said,
+            **fields,
             **author(actor, episode, privilege),
         )
         if label == COMMENT:
@@ -95,8 +95,8 @@ def annotate_all(actor: Actor, ids: Sequence[str], schema: LabelSchema, value: A
     # read once for all; `annotate` compares again under the lock
     before = own_labels(actor, ids, schema.name)
     for pk in ids:
-        said = before.get(pk)
-        if said is not None and (said.text, said.schema_id) == (value, schema.pk):
+        own_label = before.get(pk)
+        if own_label is not None and (own_label.text, own_label.schema_id) == (value, schema.pk):
             tally["had this label already."] += 1
             continue
         try:
@@ -111,10 +111,10 @@ def annotate_all(actor: Actor, ids: Sequence[str], schema: LabelSchema, value: A
 
 def undo_all(actor: Actor, ids: Sequence[str], label: str) -> int:
     """Withdraw the actor's own label from whole episodes; return the number of those."""
-    said = own_labels(actor, ids, label)
-    for row in said.values():
+    own_rows = own_labels(actor, ids, label)
+    for row in own_rows.values():
         undo(actor, row.pk)
-    return len(said)
+    return len(own_rows)
 
 
 def reword(actor: Actor, annotation_id: str, text: str) -> Annotation:
@@ -160,11 +160,11 @@ def _own(actor: Actor, annotation_id: str) -> Annotation:
     return row
 
 
-def _superseding(actor: Actor, row: Annotation, **said: Any) -> Annotation:
+def _superseding(actor: Actor, row: Annotation, **changes: Any) -> Annotation:
     """Return a new row at the same place that supersedes another."""
     place = {name: getattr(row, name) for name in ("seq", "path", "start", "end", "ask_id", "label", "schema")}
     return Annotation.objects.create(
-        episode=row.episode, supersedes=row, **said, **place, **author(actor, row.episode, row.privilege)
+        episode=row.episode, supersedes=row, **changes, **place, **author(actor, row.episode, row.privilege)
     )
 
 
@@ -180,8 +180,8 @@ def author(actor: Actor, episode: Episode, privilege: str = "") -> dict[str, str
 
 
 def _newest(rows: Any) -> Annotation | None:
-    found: Annotation | None = rows.order_by("-created_at", "-pk").first()
-    return found
+    newest: Annotation | None = rows.order_by("-created_at", "-pk").first()
+    return newest
 
 
 def _id(schema: LabelSchema | None) -> str | None:
@@ -210,11 +210,11 @@ def _refuse_nowhere(actor: Actor, episode: Episode, where: Place, quote: str | N
     if not where.path and where.start is None and where.end is None:
         return
     try:
-        found = written_at(labelable(lens_of(actor, episode), step), where)
+        content = written_at(labelable(lens_of(actor, episode), step), where)
     except BadPath as error:
         raise Invalid(str(error)) from error
     # the numbers alone could mark other letters than the reader selected
-    if quote is not None and where.start is not None and found != quote:
+    if quote is not None and where.start is not None and content != quote:
         raise Moved
 
 

@@ -129,12 +129,12 @@ def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: in
     else:
         chosen = list(mine.order_by("-created_at", "-pk").values_list("pk", flat=True)[:FILL_MAX])
     # after the draw, so a sample can add fewer than it names
-    found = list(worth.reviewable().filter(pk__in=chosen))
+    reviewable = list(worth.reviewable().filter(pk__in=chosen))
     # before the lock: it reads the outcomes and verdicts of up to 5,000 episodes
-    ranked = worth.of_episodes(found)
+    ranked = worth.of_episodes(reviewable)
     with transaction.atomic():
         _refuse_closed(queue)
-        rows = [_row(queue, one, *ranked[one.pk], in_sample=bool(sample)) for one in found]
+        rows = [_row(queue, one, *ranked[one.pk], in_sample=bool(sample)) for one in reviewable]
         # another fill can add an episode after `exclude` above read the queue
         made = Review.objects.bulk_create(rows, ignore_conflicts=True)
         # `bulk_create` returns ignored rows too, with IDs that are not stored
@@ -168,8 +168,8 @@ def _row(queue: ReviewQueue, episode: Episode, value: float, reason: str, *, in_
 def _add_slots(reviews: Iterable[Review], queue: ReviewQueue) -> None:
     ReviewSlot.objects.bulk_create(
         [
-            ReviewSlot(review=one, queue=queue, number=number, worth=one.worth)
-            for one in reviews
+            ReviewSlot(review=review, queue=queue, number=number, worth=review.worth)
+            for review in reviews
             for number in range(1, queue.reviews_required + 1)
         ]
     )
@@ -251,13 +251,13 @@ def as_if_given(actor: Actor, review_id: str) -> Iterator[str]:
 def _candidates(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
     """Return reviews that this actor can claim, the highest worth first; at the gold share's rate a gold one comes
     first."""
-    known = known_to(actor, queue)
+    seen = known_to(actor, queue)
     # a review with several free slots counts once
-    free = ReviewSlot.objects.filter(is_free(now), queue=queue, is_gold=False).exclude(review__in=known)
+    free = ReviewSlot.objects.filter(is_free(now), queue=queue, is_gold=False).exclude(review__in=seen)
     ranked = list(dict.fromkeys(free.order_by("-worth", "pk").values_list("review_id", flat=True)[:200]))
     if not queue.gold_share:
         return ranked
-    gold = list(queue.reviews.exclude(gold="").exclude(pk__in=known).order_by("pk").values_list("pk", flat=True)[:50])
+    gold = list(queue.reviews.exclude(gold="").exclude(pk__in=seen).order_by("pk").values_list("pk", flat=True)[:50])
     # the count of given ones is in the draw, so each next review has its own chance and a reload has the same one
     done = ReviewSlot.objects.filter(queue=queue, holder=actor.key, state=SlotState.SUBMITTED).count()
     if gold and draw(queue.seed, f"{actor.key}/{done}") < queue.gold_share:
@@ -271,10 +271,10 @@ def open_to(actor: Actor, queue: ReviewQueue, limit: int) -> list[tuple[Review, 
     """Return the reviews that an actor holds, then those that they can claim in turn; each with whether they hold
     it."""
     mine = _held(actor, queue)
-    wanted = [*mine, *(_candidates(actor, queue, timezone.now()) if queue.closed_at is None else [])][:limit]
-    # rows come by ID, the order is that of `wanted`
-    rows = queue.reviews.select_related("episode").in_bulk(wanted)
-    return [(rows[pk], pk in mine) for pk in wanted]
+    ids = [*mine, *(_candidates(actor, queue, timezone.now()) if queue.closed_at is None else [])][:limit]
+    # rows come by ID, the order is that of `ids`
+    rows = queue.reviews.select_related("episode").in_bulk(ids)
+    return [(rows[pk], pk in mine) for pk in ids]
 
 
 @transaction.atomic
@@ -376,8 +376,8 @@ def decline(actor: Actor, review_id: str, reason: str = "", lease_token: str = "
         raise _why_lost(actor, review)
     slots.filter(state=SlotState.CLAIMED).update(**FREED)
     # PostgreSQL refuses U+0000 in a text
-    said = {"author": actor.name, "reason": reason[:1000].replace("\x00", "")}
-    ReviewDecline.objects.get_or_create(review=review, author_key=actor.key, defaults=said)
+    fields = {"author": actor.name, "reason": reason[:1000].replace("\x00", "")}
+    ReviewDecline.objects.get_or_create(review=review, author_key=actor.key, defaults=fields)
     withholding.open_to(actor.key, review)
 
 
@@ -386,13 +386,13 @@ def leave(actor: Actor, queue_id: str) -> int:
     """Decline all reviews of a queue that this person has not given, and open their outcomes. Return their number."""
     may_review(actor)
     queue = visible_or_404(ReviewQueue.objects.all(), actor, queue_id)
-    given = ReviewSlot.objects.filter(holder=actor.key, state=SlotState.SUBMITTED).values("review")
+    submitted = ReviewSlot.objects.filter(holder=actor.key, state=SlotState.SUBMITTED).values("review")
     declined = ReviewDecline.objects.filter(author_key=actor.key).values("review")
-    left = list(queue.reviews.exclude(pk__in=given).exclude(pk__in=declined))
+    left = list(queue.reviews.exclude(pk__in=submitted).exclude(pk__in=declined))
     ReviewSlot.objects.filter(review__in=left, holder=actor.key, state=SlotState.CLAIMED).update(**FREED)
-    said = {"author_key": actor.key, "author": actor.name, "reason": "left the queue"}
+    fields = {"author_key": actor.key, "author": actor.name, "reason": "left the queue"}
     # a decline in another tab at the same moment is the same decline
-    ReviewDecline.objects.bulk_create((ReviewDecline(review=one, **said) for one in left), ignore_conflicts=True)
+    ReviewDecline.objects.bulk_create((ReviewDecline(review=one, **fields) for one in left), ignore_conflicts=True)
     withholding.open_all_to(actor.key, queue)
     return len(left)
 

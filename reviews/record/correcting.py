@@ -49,16 +49,16 @@ def correct(actor: Actor, episode: Episode, seq: int, better: Better) -> Correct
         _refuse_misfit(episode, step, better)
         rows = Correction.objects.filter(episode=episode, seq=seq, author_key=actor.key)
         before = rows.order_by("-created_at", "-pk").first()
-        said = {name: getattr(better, name) for name in ("kind", "name", "arguments", "text", "why")}
+        fields = {name: getattr(better, name) for name in ("kind", "name", "arguments", "text", "why")}
         # a form sent twice is one correction
         if (
             before is not None
             and not before.withdrawn
-            and all(getattr(before, name) == value for name, value in said.items())
+            and all(getattr(before, name) == value for name, value in fields.items())
         ):
             return before
         by = annotating.author(actor, episode)
-        return Correction.objects.create(episode=episode, seq=seq, supersedes=before, **said, **by)
+        return Correction.objects.create(episode=episode, seq=seq, supersedes=before, **fields, **by)
 
 
 def withdraw(actor: Actor, correction_id: str) -> Correction:
@@ -73,9 +73,9 @@ def withdraw(actor: Actor, correction_id: str) -> Correction:
         if later is not None or row.withdrawn:
             return later or row
         # the words are left out: a withdrawal says only what it is about
-        said = {name: getattr(row, name) for name in ("episode", "seq", "kind", "name")}
+        fields = {name: getattr(row, name) for name in ("episode", "seq", "kind", "name")}
         by = annotating.author(actor, row.episode, row.privilege)
-        return Correction.objects.create(supersedes=row, withdrawn=True, **said, **by)
+        return Correction.objects.create(supersedes=row, withdrawn=True, **fields, **by)
 
 
 def _refuse_misfit(episode: Episode, step: Step, better: Better) -> None:

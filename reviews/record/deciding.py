@@ -53,7 +53,7 @@ class Wanted:
     model: str = ""
 
 
-def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Verdict:
+def decide(actor: Actor, review_id: str, lease_token: str, answer: Wanted) -> Verdict:
     """Store a verdict: 1. return the first verdict for a repeated nonce, 2. without the lease store it once as late and
     raise, 3. accept verdict and slot in one transaction and open the outcome, 4. call a third person if two differ."""
     may_review(actor)
@@ -66,10 +66,10 @@ def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Ve
             review_id,
             "queue__project",
         )
-        _refuse_misfit(review, wanted)
+        _refuse_misfit(review, answer)
         # a verdict that counts comes before a late one with the same nonce
         mine = list(Verdict.objects.filter(review=review, author_key=actor.key).order_by("is_late"))
-        repeated = next((verdict for verdict in mine if _is_repeat(verdict, wanted)), None)
+        repeated = next((verdict for verdict in mine if _is_repeat(verdict, answer)), None)
         if repeated is not None and not repeated.is_late:
             return repeated
         if mine and not mine[0].is_late:
@@ -80,7 +80,7 @@ def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Ve
             refusal = ReviewClosed() if review.queue.closed_at is not None else ReviewLeaseLost()
         if refusal is not None and repeated is not None:
             raise refusal  # it is already stored; if the lease is claimed again, the same verdict counts
-        verdict = _stored(actor, review, slot, wanted)
+        verdict = _stored(actor, review, slot, answer)
         if slot is not None:
             _close(actor, review, slot)
     # after the commit, so that the late verdict stays stored
@@ -89,15 +89,15 @@ def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Ve
     return verdict
 
 
-def _is_repeat(verdict: Verdict, wanted: Wanted) -> bool:
+def _is_repeat(verdict: Verdict, answer: Wanted) -> bool:
     """Return whether a stored verdict is this one, sent again. Without a nonce only a late one is: it says the same."""
-    if wanted.nonce:
-        return verdict.nonce == wanted.nonce
-    return verdict.is_late and all(getattr(verdict, name) == getattr(wanted, name) for name in SAID)
+    if answer.nonce:
+        return verdict.nonce == answer.nonce
+    return verdict.is_late and all(getattr(verdict, name) == getattr(answer, name) for name in SAID)
 
 
 @transaction.atomic
-def change(actor: Actor, review_id: str, wanted: Wanted) -> Verdict:
+def change(actor: Actor, review_id: str, answer: Wanted) -> Verdict:
     """Supersede the actor's verdict. Counts and filters take the new one. Agreement and gold items keep the first,
     which was given without the outcome in sight. No third person is called, because the outcome is open by now."""
     may_review(actor)
@@ -107,17 +107,17 @@ def change(actor: Actor, review_id: str, wanted: Wanted) -> Verdict:
         review_id,
         "queue__project",
     )
-    _refuse_misfit(review, wanted)
+    _refuse_misfit(review, answer)
     mine = Verdict.objects.counted().filter(review=review, author_key=actor.key).first()
     if mine is None:
         raise NotBeforeVerdict
     # closing it opened the outcomes to everyone
     if review.queue.closed_at is not None:
         raise ReviewClosed("This queue is closed.")
-    if all(getattr(mine, name) == getattr(wanted, name) for name in SAID):
+    if all(getattr(mine, name) == getattr(answer, name) for name in SAID):
         return mine
     # no slot: a change needs no lease and has no duration
-    changed = _stored(actor, review, None, wanted, mine)
+    changed = _stored(actor, review, None, answer, mine)
     _rank(review)
     return changed
 
@@ -128,32 +128,32 @@ def late_of(actor: Actor, review: Review) -> Verdict | None:
     return mine.order_by("-created_at", "-pk").first()
 
 
-def _refuse_misfit(review: Review, wanted: Wanted) -> None:
+def _refuse_misfit(review: Review, answer: Wanted) -> None:
     """Raise unless the verdict has the fields that its queue requires."""
-    if wanted.decision not in VerdictDecision.values:
+    if answer.decision not in VerdictDecision.values:
         raise Invalid("A verdict is accept or reject.")
-    if wanted.confidence not in Confidence.values:
+    if answer.confidence not in Confidence.values:
         raise Invalid("Confidence is high, medium or low.")
-    if wanted.failure_type and wanted.failure_type not in review.queue.failure_types:
+    if answer.failure_type and answer.failure_type not in review.queue.failure_types:
         raise Invalid(f"Unknown failure type. Use one of {', '.join(review.queue.failure_types)}.")
-    if wanted.failure_type and wanted.decision == VerdictDecision.ACCEPT:
+    if answer.failure_type and answer.decision == VerdictDecision.ACCEPT:
         raise Invalid("An accepted episode has no failure type.")
     # 1 and 0 of JSON equal true and false
-    unfit = [name for name, met in wanted.rubric.items() if name not in review.queue.rubric or met not in (True, False)]
+    unfit = [name for name, met in answer.rubric.items() if name not in review.queue.rubric or met not in (True, False)]
     if unfit:
         raise Invalid(f"The rubric of this queue has no {unfit[0][:120]}, or its answer is not true or false.")
-    if len(wanted.note) > NOTE_MAX:
+    if len(answer.note) > NOTE_MAX:
         raise Invalid("A note can have at most 20,000 characters.")
 
 
 def _stored(
-    actor: Actor, review: Review, slot: ReviewSlot | None, wanted: Wanted, before: Verdict | None = None
+    actor: Actor, review: Review, slot: ReviewSlot | None, answer: Wanted, before: Verdict | None = None
 ) -> Verdict:
     """Return the verdict as a row. It was blind if the outcome was withheld until now, and never opened before."""
     by = annotating.author(actor, review.episode)
     # a person cannot sign as a model
-    if wanted.model and not actor.by_hand:
-        by |= {"author": wanted.model[:160], "author_kind": "model"}
+    if answer.model and not actor.by_hand:
+        by |= {"author": answer.model[:160], "author_kind": "model"}
     # the hold still exists at this point; `_close` ends it
     held = OutcomeHold.objects.filter(actor_key=actor.key, episode=review.episode, by=review.pk).exists()
     is_blind = held and not _knows_outcome(actor, review)
@@ -161,12 +161,12 @@ def _stored(
     return Verdict.objects.create(
         review=review,
         episode=review.episode,
-        decision=wanted.decision,
-        failure_type=wanted.failure_type,
-        rubric=wanted.rubric,
-        confidence=wanted.confidence,
-        note=wanted.note,
-        nonce=wanted.nonce,
+        decision=answer.decision,
+        failure_type=answer.failure_type,
+        rubric=answer.rubric,
+        confidence=answer.confidence,
+        note=answer.note,
+        nonce=answer.nonce,
         is_blind=is_blind,
         # a change has no slot either, yet counts
         is_late=slot is None and before is None,
@@ -256,10 +256,10 @@ def reveal(actor: Actor, review_id: str) -> Revealed:
     may_see_reviews(actor)
     review = visible_or_404(Review.objects.select_related("episode"), actor, review_id, "queue__project")
     rows = Verdict.objects.filter(review=review, is_late=False).select_related("disagreement")
-    given = list(rows.order_by("created_at", "pk"))
-    own = [one for one in given if actor.owns(one.author_key)]
+    verdicts = list(rows.order_by("created_at", "pk"))
+    own = [one for one in verdicts if actor.owns(one.author_key)]
     # only the newest of each other judge is shown
-    superseded = {one.supersedes_id for one in given}
+    superseded = {one.supersedes_id for one in verdicts}
     if not own:
         raise NotBeforeVerdict
     # rows are by age, so the last is the current one
@@ -271,7 +271,7 @@ def reveal(actor: Actor, review_id: str) -> Revealed:
         mine=mine,
         outcome=outcome,
         is_withheld=is_withheld,
-        others=[] if is_withheld else [one for one in given if one not in own and one.pk not in superseded],
+        others=[] if is_withheld else [one for one in verdicts if one not in own and one.pk not in superseded],
         # an outcome without a corresponding verdict, such as an error of the judge, differs from none
         differs=outcome is not None and worth.SAYS.get(outcome.reward_type, mine.decision) != mine.decision,
         explanation=mine.disagreement.explanation if hasattr(mine, "disagreement") else "",
@@ -291,9 +291,9 @@ def explain(actor: Actor, verdict_id: str, explanation: str) -> Disagreement:
     if not reveal(actor, verdict.review_id).differs:
         raise Invalid("This verdict agrees with the verifier.")
     # one explanation for each verdict, the first; a repeat of it is no error
-    said, made = Disagreement.objects.get_or_create(verdict=verdict, defaults={"explanation": explanation})
-    if not made and said.explanation != explanation:
+    disagreement, made = Disagreement.objects.get_or_create(verdict=verdict, defaults={"explanation": explanation})
+    if not made and disagreement.explanation != explanation:
         raise Invalid("You already answered this.")
     if made and explanation != Explanation.I_WAS_WRONG:
         court.doubt(verdict.episode)
-    return said
+    return disagreement

@@ -50,8 +50,8 @@ def _named(comment: Annotation) -> list[int]:
     words = {name.lower() for name in _names_in(str(comment.text))}
     if not words:
         return []
-    found = [one.user for one in _members(comment.episode.project) if one.user.get_username().lower() in words]
-    return [user.pk for user in found if f"user:{user.pk}" != comment.author_key][:PEOPLE_MAX]
+    users = [one.user for one in _members(comment.episode.project) if one.user.get_username().lower() in words]
+    return [user.pk for user in users if f"user:{user.pk}" != comment.author_key][:PEOPLE_MAX]
 
 
 def _names_in(text: str) -> Iterator[str]:
@@ -69,14 +69,14 @@ def names(actor: Actor) -> list[dict[str, str]]:
     """Return the members whom this person can name, each with their full name."""
     others = [one.user for one in _members(actor.project) if one.user != actor.person]
     listed = [{"name": user.get_username(), "title": display_name(user)} for user in others]
-    return sorted(listed, key=lambda one: one["name"])
+    return sorted(listed, key=lambda person: person["name"])
 
 
 def refuse_unknown(actor: Actor, text: str) -> None:
     """Raise if a name in a comment names no member: its author then mends it, or posts it as text."""
-    known = {one.user.get_username().lower() for one in _members(actor.project)}
+    usernames = {one.user.get_username().lower() for one in _members(actor.project)}
     # a number after an @ is no misspelled name
-    wrong = [name for name in _names_in(text) if name.lower() not in known and not name.isdecimal()]
+    wrong = [name for name in _names_in(text) if name.lower() not in usernames and not name.isdecimal()]
     if wrong:
         raise UnknownName.of(list(dict.fromkeys(wrong))[:3])
 

@@ -33,17 +33,17 @@ def retired(project: Project) -> list[LabelSchema]:
     """Return the last versions of labels without a current one, by title."""
     current = of_project(project).values("name")
     rows = scoped(LabelSchema.objects.exclude(name__in=current), project).order_by("name", "-version").distinct("name")
-    return sorted(rows, key=lambda one: one.title)
+    return sorted(rows, key=lambda schema: schema.title)
 
 
 def version_of(project: Project, pk: str) -> LabelSchema:
     """Return a label's current version by its ID. Raises `NotFound`, and `SchemaEnded` once there is a newer one."""
-    found = scoped(LabelSchema.objects.filter(pk=pk), project).first() if is_id(pk) else None
-    if found is None:
+    schema = scoped(LabelSchema.objects.filter(pk=pk), project).first() if is_id(pk) else None
+    if schema is None:
         raise NotFound
-    if found.ended_at is not None:
-        raise SchemaEnded(ended_words(found))
-    return found
+    if schema.ended_at is not None:
+        raise SchemaEnded(ended_words(schema))
+    return schema
 
 
 def ended_words(schema: LabelSchema) -> str:
@@ -58,12 +58,12 @@ def retire(actor: Actor, name: str) -> LabelSchema:
     may_set_reviews(actor)
     with transaction.atomic():
         current = scoped(LabelSchema.objects.filter(name=name, ended_at=None), actor.project)
-        found = current.select_for_update().first() if is_id(name) else None
-        if found is None:
+        schema = current.select_for_update().first() if is_id(name) else None
+        if schema is None:
             raise NotFound
         current.update(ended_at=timezone.now())
-        record(actor, "label.retired", found.pk, f"{name}, version {found.version}")
-        return found
+        record(actor, "label.retired", schema.pk, f"{name}, version {schema.version}")
+        return schema
 
 
 def define(actor: Actor, name: str, title: str, kind: str, options: Sequence[Any]) -> LabelSchema:
@@ -105,28 +105,28 @@ def _options(kind: str, options: Sequence[Any]) -> list[dict[str, Any]]:
         return [{"low": low, "high": high}]
     if not 2 <= len(options) <= OPTIONS_MAX:
         raise Invalid(f"A label needs 2 to {OPTIONS_MAX} options.")
-    found = [_option(one, number) for number, one in enumerate(options, 1)]
+    stored = [_option(one, number) for number, one in enumerate(options, 1)]
     for name in ("value", "key"):
-        said = [one[name] for one in found if one[name]]
-        if len(set(said)) < len(said):
+        texts = [one[name] for one in stored if one[name]]
+        if len(set(texts)) < len(texts):
             raise Invalid(f"Two options have the same {name}.")
-    return found
+    return stored
 
 
-def _option(one: Any, number: int) -> dict[str, str]:
-    given = one if isinstance(one, dict) else {"label": one}
-    label = str(given.get("label") or given.get("value") or "").strip()[:120]
-    value = str(given.get("value") or re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_"))
+def _option(option: Any, number: int) -> dict[str, str]:
+    fields = option if isinstance(option, dict) else {"label": option}
+    label = str(fields.get("label") or fields.get("value") or "").strip()[:120]
+    value = str(fields.get("value") or re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_"))
     # one key of the keyboard for each; from the tenth option on none
-    key = str(given.get("key", number if number < 10 else ""))
+    key = str(fields.get("key", number if number < 10 else ""))
     if not _NAME.fullmatch(value) or len(key) > 1:
         raise Invalid(f"Option {number} needs a label with a letter first, and a key of one character.")
     return {"value": value, "label": label or value, "key": key}
 
 
 def _bounds(options: Sequence[Any]) -> tuple[float, float]:
-    given = options[0] if options and isinstance(options[0], dict) else {"low": 1, "high": 5}
-    low, high = given.get("low"), given.get("high")
+    bounds = options[0] if options and isinstance(options[0], dict) else {"low": 1, "high": 5}
+    low, high = bounds.get("low"), bounds.get("high")
     if not _is_number(low) or not _is_number(high) or not low < high:
         raise Invalid("A score needs a low and a higher high.")
     return low, high
@@ -139,17 +139,17 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 def checked(schema: LabelSchema, value: Any) -> Any:
     """Return the value in its stored form. Raises `Invalid`, which names the values that the schema takes."""
-    known = [one["value"] for one in schema.options if "value" in one]
+    choices = [one["value"] for one in schema.options if "value" in one]
     if schema.kind == SchemaKind.SINGLE:
-        if value not in known:
-            raise Invalid(f"{schema.title} takes one of {', '.join(known)}.")
+        if value not in choices:
+            raise Invalid(f"{schema.title} takes one of {', '.join(choices)}.")
         return value
     if schema.kind == SchemaKind.MULTI:
         chosen = value if isinstance(value, list) else []
-        if not isinstance(value, list) or any(one not in known for one in chosen):
-            raise Invalid(f"{schema.title} takes a list of {', '.join(known)}.")
+        if not isinstance(value, list) or any(one not in choices for one in chosen):
+            raise Invalid(f"{schema.title} takes a list of {', '.join(choices)}.")
         # in the order of the options, so that equal choices are equal values
-        return [one for one in known if one in chosen]
+        return [one for one in choices if one in chosen]
     if schema.kind == SchemaKind.SCORE:
         low, high = schema.options[0]["low"], schema.options[0]["high"]
         # `True` is an int in Python, and no score

@@ -25,10 +25,10 @@ BATCH = 5_000
 
 def from_everyone(reviews: Iterable[Review]) -> None:
     """Withhold the outcomes of these reviews of one blind queue from each member who can judge them."""
-    known = list(reviews)
+    rows = list(reviews)
     # all of one queue, so the first names the project
-    keys = [one.key for one in members_who_judge(_locked(known[0].queue.project_id))] if known else []
-    _hold((key, review) for review in known for key in keys)
+    keys = [one.key for one in members_who_judge(_locked(rows[0].queue.project_id))] if rows else []
+    _hold((key, review) for review in rows for key in keys)
 
 
 def _locked(project_id: str) -> Project:
@@ -42,12 +42,12 @@ def from_one(actor: Actor, review: Review) -> None:
     _hold([(actor.key, review)])
 
 
-def _hold(wanted: Iterable[tuple[str, Review]]) -> None:
-    known = list(wanted)
-    below = _branches({review.episode_id for _, review in known})
+def _hold(holds: Iterable[tuple[str, Review]]) -> None:
+    pairs = list(holds)
+    below = _branches({review.episode_id for _, review in pairs})
     rows = [
         OutcomeHold(actor_key=key, episode_id=episode, by=review.pk)
-        for key, review in known
+        for key, review in pairs
         for episode in (review.episode_id, *below.get(review.episode_id, ()))
     ]
     # a second hold by the same review is the same hold
@@ -56,14 +56,14 @@ def _hold(wanted: Iterable[tuple[str, Review]]) -> None:
 
 def _branches(episodes: Collection[str]) -> dict[str, list[str]]:
     """Return all branches below each of these episodes; later ones get the holds of their parents."""
-    found: dict[str, list[str]] = {}
+    branches: dict[str, list[str]] = {}
     roots = {episode: episode for episode in episodes}
     while roots:
         rows = Episode.every.filter(fork__parent__in=roots).values_list("pk", "fork__parent_id")
         roots = {pk: roots[str(parent)] for pk, parent in rows}
         for pk, root in roots.items():
-            found.setdefault(root, []).append(pk)
-    return found
+            branches.setdefault(root, []).append(pk)
+    return branches
 
 
 def open_to(actor_key: str, review: Review) -> None:
@@ -92,8 +92,8 @@ def follow_role(membership: Membership) -> None:
         judged = Verdict.objects.filter(author_key=actor.key, is_late=False).values("review")
         declined = ReviewDecline.objects.filter(author_key=actor.key).values("review")
         # a review without open slots needs no verdict; gold always has a slot for the next reviewer
-        wanted = waiting.filter(Q(slots__state__in=slots.OPEN) | ~Q(gold="")).distinct()
-        _hold((actor.key, one) for one in wanted.exclude(pk__in=judged).exclude(pk__in=declined))
+        open_reviews = waiting.filter(Q(slots__state__in=slots.OPEN) | ~Q(gold="")).distinct()
+        _hold((actor.key, one) for one in open_reviews.exclude(pk__in=judged).exclude(pk__in=declined))
     else:
         claimed = ReviewSlot.objects.filter(holder=actor.key, state=SlotState.CLAIMED).values("review")
         holds = OutcomeHold.objects.filter(actor_key=actor.key, by__in=waiting.values("pk"))

@@ -83,8 +83,8 @@ def alpha(items: Sequence[Item]) -> float | None:
     """
     totals: dict[str, int] = {}
     observed = 0.0
-    for one in items:
-        values = list(one.values())
+    for judgments in items:
+        values = list(judgments.values())
         # one judgment pairs with none
         if len(values) < 2:
             continue
@@ -149,13 +149,13 @@ def interval(items: Sequence[Item]) -> tuple[float | None, float | None]:
         return None, None
     # not the module's generator, which other code shares
     lots = random.Random(SEED)
-    found = sorted(
+    alphas = sorted(
         value
         for _ in range(BOOTSTRAPS)
         # as many items as there are, drawn with replacement
         if (value := alpha([items[lots.randrange(len(items))] for _ in items])) is not None
     )
     # an interval of the few defined draws would leave out those in which all agree
-    if len(found) < BOOTSTRAPS // 2:
+    if len(alphas) < BOOTSTRAPS // 2:
         return None, None
-    return found[int(0.025 * len(found))], found[min(int(0.975 * len(found)), len(found) - 1)]
+    return alphas[int(0.025 * len(alphas))], alphas[min(int(0.975 * len(alphas)), len(alphas) - 1)]

@@ -48,12 +48,12 @@ def choices(actor: Actor, episodes: QuerySet[Episode], most: int) -> QueueChoice
     ready = worth.reviewable().filter(pk__in=ids).count()
     rows = [
         QueueChoice(
-            queue=one,
-            open_reviews=progress[one.pk].total - progress[one.pk].done,
-            there=there.get(one.pk, 0),
-            added=min(most, max(0, ready - there.get(one.pk, 0))),
+            queue=queue,
+            open_reviews=progress[queue.pk].total - progress[queue.pk].done,
+            there=there.get(queue.pk, 0),
+            added=min(most, max(0, ready - there.get(queue.pk, 0))),
         )
-        for one in queues
+        for queue in queues
     ]
     return QueueChoices(episodes.count(), ready, rows)
 
@@ -66,8 +66,8 @@ def sources(actor: Actor, queue: ReviewQueue) -> dict[str, list[tuple[str, str, 
 
     def counted(column: str, order: str) -> list[tuple[str, int, int]]:
         there = dict(inside.values_list(column).annotate(n=Count("pk")))
-        found = rows.exclude(**{column: None}).exclude(**{column: ""}).values_list(column)
-        newest = found.annotate(n=Count("pk"), newest=Max("created_at")).order_by(order, column)[:SOURCES]
+        grouped = rows.exclude(**{column: None}).exclude(**{column: ""}).values_list(column)
+        newest = grouped.annotate(n=Count("pk"), newest=Max("created_at")).order_by(order, column)[:SOURCES]
         return [(value, n, there.get(value, 0)) for value, n, _ in newest]
 
     runs = counted("run_id", "-newest")

@@ -66,22 +66,22 @@ def progress_of(actor: Actor, queues: Collection[ReviewQueue]) -> dict[str, Prog
     # without gold, as in the total
     rows = Verdict.objects.as_given().filter(review__queue__in=queues, review__gold="")
     states: dict[str, Counter[tuple[bool, str]]] = {one.pk: Counter() for one in queues}
-    given: dict[str, Counter[tuple[str, str]]] = {one.pk: Counter() for one in queues}
+    verdicts: dict[str, Counter[tuple[str, str]]] = {one.pk: Counter() for one in queues}
     for queue, is_gold, state, n in slots.values_list("queue", "is_gold", "state").annotate(n=Count("pk")):
         states[queue][is_gold, state] = n
     for queue, author, key, n in rows.values_list("review__queue", "author", "author_key").annotate(n=Count("pk")):
-        given[queue][author, key] = n
-    return {pk: _progress(actor, states[pk], given[pk]) for pk in states}
+        verdicts[queue][author, key] = n
+    return {pk: _progress(actor, states[pk], verdicts[pk]) for pk in states}
 
 
-def _progress(actor: Actor, states: Counter[tuple[bool, str]], given: Counter[tuple[str, str]]) -> Progress:
+def _progress(actor: Actor, states: Counter[tuple[bool, str]], verdicts: Counter[tuple[str, str]]) -> Progress:
     return Progress(
         done=states[False, SlotState.SUBMITTED],
         total=sum(n for (is_gold, _), n in states.items() if not is_gold),
         # the holder of a gold item must not notice that it is gold
         claimed=states[False, SlotState.CLAIMED] + states[True, SlotState.CLAIMED],
-        people=[(name, n) for (name, _), n in given.most_common(20)],
-        mine=sum(n for (_, key), n in given.items() if actor.owns(key)),
+        people=[(name, n) for (name, _), n in verdicts.most_common(20)],
+        mine=sum(n for (_, key), n in verdicts.items() if actor.owns(key)),
     )
 
 
@@ -106,23 +106,23 @@ def waiting_for(actor: Actor, now: datetime) -> list[Waiting]:
     slots = scoped(ReviewSlot.objects.filter(queue__closed_at=None), actor.project, "queue__project")
     held = slots.filter(holder=actor.key, state=SlotState.CLAIMED)
     mine = Q(holder=actor.key) | Q(review__in=ReviewDecline.objects.filter(author_key=actor.key).values("review"))
-    known = slots.filter(mine).values("review")
-    free = slots.filter(is_free(now), is_gold=False).exclude(review__in=known)
+    seen = slots.filter(mine).values("review")
+    free = slots.filter(is_free(now), is_gold=False).exclude(review__in=seen)
     count = {
         name: dict(rows.values_list("queue").annotate(n=Count("review", distinct=True)))
         for name, rows in (("held", held), ("free", free))
     }
     queues = ReviewQueue.objects.filter(pk__in=[*count["held"], *count["free"]]).order_by("-created_at")
     rows = [Waiting(one, count["held"].get(one.pk, 0), count["free"].get(one.pk, 0)) for one in queues]
-    return sorted(rows, key=lambda one: not one.held)
+    return sorted(rows, key=lambda waiting: not waiting.held)
 
 
 def why_empty(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
     """Return why no review of this queue is open to an actor, with counts; empty if one is."""
     slots = ReviewSlot.objects.filter(queue=queue, is_gold=False)
-    known = known_to(actor, queue)
+    seen = known_to(actor, queue)
     # an expired lease is free, so it is no reason for an empty queue
-    if slots.filter(is_free(now)).exclude(review__in=known).exists() or slots.filter(
+    if slots.filter(is_free(now)).exclude(review__in=seen).exists() or slots.filter(
         holder=actor.key, state=SlotState.CLAIMED
     ):
         return []
@@ -130,8 +130,8 @@ def why_empty(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
         return ["The queue has no episodes yet."]
     held = slots.filter(state=SlotState.CLAIMED, lease_until__gt=now).order_by("lease_until")
     names = sorted({one.holder_name for one in held})
-    given = Verdict.objects.as_given().filter(review__queue=queue, review__gold="")
-    mine = given.filter(author_key=actor.key).count()
+    verdicts = Verdict.objects.as_given().filter(review__queue=queue, review__gold="")
+    mine = verdicts.filter(author_key=actor.key).count()
     declined = queue.reviews.filter(declines__author_key=actor.key).count()
     done = slots.filter(state=SlotState.SUBMITTED).count()
     reasons = [f"{done} of {slots.count()} reviews are given, {mine} by you."]
@@ -156,10 +156,10 @@ def gold_lines(queue: ReviewQueue) -> list[GoldLine]:
     # the first verdict: a change was made with the answer in sight
     rows = Verdict.objects.as_given().filter(review__queue=queue).exclude(review__gold="")
     counts: dict[tuple[str, str, str], list[bool]] = {}
-    for key, name, kind, said, known in rows.values_list(
+    for key, name, kind, decision, gold in rows.values_list(
         "author_key", "author", "author_kind", "decision", "review__gold"
     ):
-        counts.setdefault((key, name, kind), []).append(said == known)
+        counts.setdefault((key, name, kind), []).append(decision == gold)
     lines = [GoldLine(name, kind, share(sum(right), len(right))) for (_, name, kind), right in counts.items()]
     # each line has an answer, so the rate is a number
     return sorted(lines, key=lambda line: (-(line.right.rate or 0), line.name))
@@ -180,19 +180,19 @@ def judged(
     rows = _open_to(actor, queue, as_given=as_given).filter(adjudicates=False)
     if only_sample:
         rows = rows.filter(review__in_sample=True)
-    found: dict[str, dict[str, str]] = {}
+    table: dict[str, dict[str, str]] = {}
     episodes: dict[str, str] = {}
-    for review, episode, key, said in rows.values_list("review_id", "episode_id", "author_key", "decision"):
-        found.setdefault(review, {})[key] = said
+    for review, episode, key, decision in rows.values_list("review_id", "episode_id", "author_key", "decision"):
+        table.setdefault(review, {})[key] = decision
         episodes[review] = episode
     # only outcomes that this actor can see become a judge
     outcomes = visibility.verdict_types(actor, episodes.values())
-    for review, judges in found.items():
+    for review, judges in table.items():
         # types without a verdict, such as an error of the judge, are no judgment
         outcome = worth.SAYS.get(outcomes.get(episodes[review], ""))
         if outcome is not None:
             judges[VERIFIER] = outcome
-    return found
+    return table
 
 
 @dataclass(frozen=True)
@@ -220,13 +220,13 @@ def lines(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> lis
     people = [_of(one, kinds, "human") for one in table.values()]
     models = [_of(one, kinds, "model", "code") for one in table.values()]
     verifier = [{VERIFIER: one[VERIFIER]} if VERIFIER in one else {} for one in table.values()]
-    found = [
+    overall = [
         ReportLine("People, verdict", agreement(people)),
         ReportLine("People and models, verdict", agreement(_against(people, models))),
         ReportLine("People and verifier, verdict", agreement(_against(people, verifier))),
         ReportLine("Models and verifier, verdict", agreement(_against(models, verifier))),
     ]
-    return [line for line in [*found, *_label_lines(actor, queue, only_sample)] if line.figures.items]
+    return [line for line in [*overall, *_label_lines(actor, queue, only_sample)] if line.figures.items]
 
 
 def _kinds(queue: ReviewQueue) -> dict[str, str]:
@@ -234,8 +234,8 @@ def _kinds(queue: ReviewQueue) -> dict[str, str]:
     return dict(rows.values_list("author_key", "author_kind"))
 
 
-def _of(judges: Item, kinds: dict[str, str], *wanted: str) -> dict[str, str]:
-    return {key: said for key, said in judges.items() if kinds.get(key) in wanted}
+def _of(judges: Item, kinds: dict[str, str], *author_kinds: str) -> dict[str, str]:
+    return {key: said for key, said in judges.items() if kinds.get(key) in author_kinds}
 
 
 def _against(some: Collection[Item], others: Collection[Item]) -> list[Item]:
@@ -255,7 +255,7 @@ def _majority(judges: Item) -> str:
 
 def _label_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[ReportLine]:
     """Return, by label schema of the queue with one value each, agreement on steps and episodes."""
-    found = []
+    label_lines = []
     shown = _open_to(actor, queue)
     shown = shown.filter(review__in_sample=True) if only_sample else shown
     # labels on episodes whose verdict the actor can read, not on others
@@ -264,14 +264,14 @@ def _label_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[Re
     called = set(shown.filter(adjudicates=True).values_list("episode_id", "author_key"))
     for schema in LabelSchema.objects.filter(pk__in=queue.schemas, kind__in=SchemaKind.counted()).order_by("name"):
         items: dict[Any, dict[str, str]] = {}
-        for one in current(rows.filter(schema=schema)):
-            if (one.episode_id, one.author_key) in called:
+        for annotation in current(rows.filter(schema=schema)):
+            if (annotation.episode_id, annotation.author_key) in called:
                 continue
-            place = (one.episode_id, one.seq, one.path, one.start, one.end)
+            place = (annotation.episode_id, annotation.seq, annotation.path, annotation.start, annotation.end)
             # a choice of several values counts as one value
-            items.setdefault(place, {})[one.author_key] = str(one.text)
-        found.append(ReportLine(f"Label {schema.title}", agreement(list(items.values()))))
-    return found
+            items.setdefault(place, {})[annotation.author_key] = str(annotation.text)
+        label_lines.append(ReportLine(f"Label {schema.title}", agreement(list(items.values()))))
+    return label_lines
 
 
 def disagreeing(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> list[Review]:
@@ -293,11 +293,11 @@ def accepted_in_sample(actor: Actor, queue: ReviewQueue) -> Share:
     its verdicts that this actor can read. Those without one are left out."""
     rows = _open_to(actor, queue).filter(review__in_sample=True).order_by("created_at", "pk")
     by_review: dict[str, list[Verdict]] = {}
-    for one in rows:
-        by_review.setdefault(one.review_id, []).append(one)
-    said = [consensus(verdicts) for verdicts in by_review.values()]
+    for verdict in rows:
+        by_review.setdefault(verdict.review_id, []).append(verdict)
+    decisions = [consensus(verdicts) for verdicts in by_review.values()]
     # a tie is no decision, in neither part nor total
-    return share(said.count(VerdictDecision.ACCEPT), len(said) - said.count(""))
+    return share(decisions.count(VerdictDecision.ACCEPT), len(decisions) - decisions.count(""))
 
 
 def consensus(verdicts: list[Verdict]) -> str:
@@ -310,9 +310,9 @@ def consensus(verdicts: list[Verdict]) -> str:
     if settled:
         # the newest, if several adjudicate
         return settled[-1]
-    said = [one.decision for one in verdicts if not one.is_late]
+    decisions = [one.decision for one in verdicts if not one.is_late]
     # twice the accepted minus all: positive with more accepted than rejected
-    ahead = 2 * said.count(VerdictDecision.ACCEPT) - len(said)
+    ahead = 2 * decisions.count(VerdictDecision.ACCEPT) - len(decisions)
     return "" if not ahead else str(VerdictDecision.ACCEPT if ahead > 0 else VerdictDecision.REJECT)
 
 
@@ -329,11 +329,11 @@ def blind_verdicts(episodes: QuerySet[Episode]) -> dict[str, str]:
     )
     reviews: dict[tuple[str, str], list[Verdict]] = {}
     # by age, so that the last of `consensus` is the newest
-    for one in people.order_by("created_at", "pk"):
-        reviews.setdefault((one.episode_id, one.review_id), []).append(one)
-    found: dict[str, set[str]] = {}
+    for verdict in people.order_by("created_at", "pk"):
+        reviews.setdefault((verdict.episode_id, verdict.review_id), []).append(verdict)
+    decisions: dict[str, set[str]] = {}
     for (episode, _), verdicts in reviews.items():
         # a tied review has no result, and so cannot contradict another
-        if said := reports.consensus(verdicts):
-            found.setdefault(episode, set()).add(said)
-    return {episode: said.pop() for episode, said in found.items() if len(said) == 1}
+        if decision := reports.consensus(verdicts):
+            decisions.setdefault(episode, set()).add(decision)
+    return {episode: said.pop() for episode, said in decisions.items() if len(said) == 1}

@@ -41,20 +41,20 @@ def of_episodes(episodes: Iterable[Episode]) -> dict[str, tuple[float, str]]:
     borderline."""
     ids = [one.pk for one in episodes]
     by_models: dict[str, set[str]] = {}
-    said = Verdict.objects.counted().filter(episode__in=ids).exclude(author_kind="human")
-    for episode, decision in said.values_list("episode_id", "decision"):
+    verdicts = Verdict.objects.counted().filter(episode__in=ids).exclude(author_kind="human")
+    for episode, decision in verdicts.values_list("episode_id", "decision"):
         by_models.setdefault(episode, set()).add(decision)
-    found = dict.fromkeys(ids, (0.0, ""))
-    for one in outcomes.of_episodes(ids).found_here():
-        wanted = SAYS.get(one.reward_type)
+    ranked = dict.fromkeys(ids, (0.0, ""))
+    for row in outcomes.of_episodes(ids).found_here():
+        expected = SAYS.get(row.reward_type)
         # an error of the judge is no result, so a person has to look
-        near = one.reward_type == "judge_error" or (one.reward is not None and NEAR[0] <= one.reward <= NEAR[1])
-        if wanted is not None and by_models.get(one.episode_id, set()) - {wanted}:
-            found[one.episode_id] = (AGAINST_VERIFIER, "model against verifier")
+        near = row.reward_type == "judge_error" or (row.reward is not None and NEAR[0] <= row.reward <= NEAR[1])
+        if expected is not None and by_models.get(row.episode_id, set()) - {expected}:
+            ranked[row.episode_id] = (AGAINST_VERIFIER, "model against verifier")
         elif near:
-            found[one.episode_id] = (NEAR_THE_LINE, "near the pass line")
+            ranked[row.episode_id] = (NEAR_THE_LINE, "near the pass line")
     for pk, decisions in by_models.items():
         # never below what the verifier's disagreement gave
-        if len(decisions) > 1 and found[pk][0] < AGAINST_EACH_OTHER:
-            found[pk] = (AGAINST_EACH_OTHER, "model against model")
-    return found
+        if len(decisions) > 1 and ranked[pk][0] < AGAINST_EACH_OTHER:
+            ranked[pk] = (AGAINST_EACH_OTHER, "model against model")
+    return ranked

@@ -35,7 +35,7 @@ def seen_by(actor: Actor, episode: Episode) -> list[Annotation]:
     rows = Annotation.objects.filter(episode=episode).select_related("schema")
     if not visibility.sees_outcome(actor, episode):
         rows = rows.filter(author_key=actor.key)
-    return sorted(current(rows), key=lambda one: (one.seq or 0, one.created_at))
+    return sorted(current(rows), key=lambda row: (row.seq or 0, row.created_at))
 
 
 def own_labels(actor: Actor, ids: Collection[str], label: str) -> dict[str, Annotation]:
@@ -68,7 +68,7 @@ def blind_corrections(episodes: QuerySet[Episode]) -> dict[str, list[str]]:
         privilege=Privilege.BLIND,
         kind__in=[CorrectionKind.CALL, CorrectionKind.MESSAGE],
     )
-    found: dict[str, list[str]] = {}
+    by_episode: dict[str, list[str]] = {}
     for episode, pk in rows.order_by("seq", "created_at", "pk").values_list("episode_id", "pk"):
-        found.setdefault(episode, []).append(pk)
-    return found
+        by_episode.setdefault(episode, []).append(pk)
+    return by_episode

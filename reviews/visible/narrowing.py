@@ -48,20 +48,20 @@ class ReviewFilters:
         labels = _labels(actor).filter(episode=OuterRef("pk"))
         if name == "label":
             return Q(Exists(labels.filter(label__in=values)))
-        found = Q()
+        any_label = Q()
         for value in values:
-            found |= _has_value(value)
-        return Q(Exists(labels.filter(found)))
+            any_label |= _has_value(value)
+        return Q(Exists(labels.filter(any_label)))
 
     def counts(self, actor: Actor, name: str, episodes: Collection[str]) -> Counter[str]:
         if name == "verdict":
             # counted as the filter finds them: withheld episodes have no verdict
             open_to = set(episodes) - visibility.held(actor)
             # a set, because two reviewers with one decision are one episode
-            given = set(_verdicts().filter(episode__in=among(open_to)).values_list("episode_id", "decision"))
-            without = len(open_to - {episode for episode, _ in given})
+            decisions = set(_verdicts().filter(episode__in=among(open_to)).values_list("episode_id", "decision"))
+            without = len(open_to - {episode for episode, _ in decisions})
             # an episode with both decisions is counted under both, as either filter finds it
-            return Counter(decision for _, decision in given) + Counter({NO_VERDICT: without})
+            return Counter(decision for _, decision in decisions) + Counter({NO_VERDICT: without})
         labels = _labels(actor).filter(episode__in=among(episodes))
         if name == "label":
             return Counter(label for _, label in set(labels.values_list("episode_id", "label")))
@@ -84,14 +84,14 @@ class ReviewFilters:
         return {episode for episode, *_ in _saying(actor, search, _labels(actor))}
 
     def hits(self, actor: Actor, search: str, episodes: Collection[str]) -> Mapping[str, Hit]:
-        found: dict[str, Hit] = {}
+        by_episode: dict[str, Hit] = {}
         for episode, seq, label, text in _saying(actor, search, _labels(actor).filter(episode__in=episodes)):
             # rows are newest first, so the first of an episode is its newest
-            if episode not in found:
+            if episode not in by_episode:
                 name = "Comment" if label == COMMENT else "Label"
                 parts = [(clean(part), marked) for part, marked in excerpt_of(text, search[:WORDS_MAX])]
-                found[episode] = Hit(seq, name, parts, 0)
-        return found
+                by_episode[episode] = Hit(seq, name, parts, 0)
+        return by_episode
 
 
 def carried(actor: Actor) -> Counter[str]:
@@ -104,10 +104,10 @@ def verdicts_in(actor: Actor, episodes: Sequence[str]) -> dict[str, str]:
     if not sees_outcomes(actor):
         return {}
     open_to = set(episodes) - visibility.held(actor)
-    given: dict[str, Counter[str]] = {}
+    tallies: dict[str, Counter[str]] = {}
     for episode, decision in _verdicts().filter(episode__in=open_to).values_list("episode_id", "decision"):
-        given.setdefault(episode, Counter())[decision] += 1
-    return {episode: _in_words(counts) for episode, counts in given.items()}
+        tallies.setdefault(episode, Counter())[decision] += 1
+    return {episode: _in_words(counts) for episode, counts in tallies.items()}
 
 
 def by_verdict(actor: Actor) -> Beside:
@@ -134,11 +134,11 @@ def _by_verdict(actor: Actor, values: Collection[str]) -> Q:
     if unknown := sorted(set(values) - set(VERDICTS)):
         raise Invalid(f"Unknown filter value: verdict={unknown[0]}. Use one of {', '.join(VERDICTS)}.")
     mine = _verdicts().filter(episode=OuterRef("pk"))
-    found = Q(Exists(mine.filter(decision__in=values)))
+    condition = Q(Exists(mine.filter(decision__in=values)))
     if NO_VERDICT in values:
-        found |= ~Q(Exists(mine))
+        condition |= ~Q(Exists(mine))
     # else the filter would show which withheld episodes have a verdict
-    return found & ~Q(pk__in=visibility.held(actor))
+    return condition & ~Q(pk__in=visibility.held(actor))
 
 
 def _labels(actor: Actor) -> QuerySet[Annotation]:
@@ -150,11 +150,11 @@ def _labels(actor: Actor) -> QuerySet[Annotation]:
     return rows.filter(Q(author_key=actor.key) | ~Q(episode__in=visibility.held(actor)))
 
 
-def _has_value(said: str) -> Q:
+def _has_value(pair: str) -> Q:
     """Read `name:value`; the value of a score is a number."""
-    label, colon, value = said.partition(":")
+    label, colon, value = pair.partition(":")
     if not colon or not label:
-        raise Invalid(f"Unknown filter value: label_value={said}. Use a label and a value, as in cause:wrong_tool.")
+        raise Invalid(f"Unknown filter value: label_value={pair}. Use a label and a value, as in cause:wrong_tool.")
     chosen = json.dumps(value)  # with its quotes, so that a value does not match a part of a longer one
     single = Q(schema__kind=SchemaKind.SINGLE, text=value) | Q(schema__kind=SchemaKind.MULTI, text__contains=chosen)
     number = _number(value)
@@ -186,13 +186,13 @@ def _saying(actor: Actor, search: str, rows: QuerySet[Annotation]) -> Iterator[t
 
     """
     search = search[:WORDS_MAX]
-    wanted = [word for is_wanted, said in terms_of(search) if is_wanted for word in said.lower().split()]
-    if not wanted:
+    words = [word for is_wanted, said in terms_of(search) if is_wanted for word in said.lower().split()]
+    if not words:
         return
     schemas = {one.pk: one for one in LabelSchema.objects.filter(project=actor.project)}
     rows = scoped(rows, actor.project, "episode__project").order_by("-created_at", "-pk")
     # the longest run of ASCII letters narrows most; a word without any is left to `matches`
-    for letters in {max(_PLAIN.findall(word), key=len, default="") for word in wanted} - {""}:
+    for letters in {max(_PLAIN.findall(word), key=len, default="") for word in words} - {""}:
         named = [pk for pk, schema in schemas.items() if letters in _words_of(schema).lower()]
         parts = (StrIndex(Lower(name), Value(letters)) for name in ("text", "label"))
         rows = rows.filter(
@@ -220,8 +220,8 @@ def _called(schema: LabelSchema) -> dict[str, str]:
 def _text_of(label: str, value: object, schema: LabelSchema | None) -> str:
     """Return a comment as it was written, and a label as its names and those of its values."""
     if label == COMMENT or schema is None:
-        said = ", ".join(_each(value))
-        return said if label == COMMENT else f"{label}: {said}"
+        joined = ", ".join(_each(value))
+        return joined if label == COMMENT else f"{label}: {joined}"
     called = _called(schema)
     values = [f"{called[one]} ({one})" if one in called else one for one in _each(value)]
     return f"{schema.title} ({label}): {', '.join(values)}"

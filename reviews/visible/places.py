@@ -45,14 +45,14 @@ def place_of(row: Annotation) -> Place:
 
 def written_at(step: Any, where: Place) -> Any:
     """Return the value, or the letters, at a place of a step. Raises `BadPath` if it is not there."""
-    found = value_at(step, where.path)
+    content = value_at(step, where.path)
     if where.start is None and where.end is None:
-        return found
-    if not isinstance(found, str) or where.start is None or where.end is None:
+        return content
+    if not isinstance(content, str) or where.start is None or where.end is None:
         raise BadPath("A text range needs a start, an end and a path to a text.")
-    if not 0 <= where.start < where.end <= len(found):
-        raise BadPath(f"The text at {where.path} has {len(found)} characters.")
-    return found[where.start : where.end]
+    if not 0 <= where.start < where.end <= len(content):
+        raise BadPath(f"The text at {where.path} has {len(content)} characters.")
+    return content[where.start : where.end]
 
 
 def labelable(lens: Lens, step: Step) -> dict[str, Any]:
@@ -68,8 +68,8 @@ def tell(lens: Lens, episode: Episode, rows: Iterable[Annotation]) -> list[Annot
     rows = list(rows)
     placed = [row for row in rows if row.path]
     numbers = {row.seq for row in placed if row.seq}
-    found = Step.objects.filter(episode=episode, seq__in=numbers) if numbers else []
-    steps = {one.seq: labelable(lens, one) for one in found}
+    stored = Step.objects.filter(episode=episode, seq__in=numbers) if numbers else []
+    steps = {one.seq: labelable(lens, one) for one in stored}
     for row in placed:
         where = place_of(row)
         row.where, row.quote = where.words, _quote(steps.get(row.seq or 0, {}), where)
@@ -79,8 +79,8 @@ def tell(lens: Lens, episode: Episode, rows: Iterable[Annotation]) -> list[Annot
 def _quote(step: Any, where: Place) -> str:
     """Return the start of what is written at a place; empty where later advice took its stead or it is withheld."""
     try:
-        found = written_at(step, where)
+        content = written_at(step, where)
     except BadPath:
         return ""
-    text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     return clean(text[:QUOTED] + "…" if len(text) > QUOTED else text)

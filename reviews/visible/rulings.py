@@ -65,16 +65,16 @@ def report(actor: Actor) -> list[dict[str, Any]]:
     repaired = _repairs(actor.project) if holds(actor, may_set_reviews) else {}
     return [
         {
-            "task": one.case.task_key,
-            "scenario": one.case.scenario,
-            "task_idx": one.case.task_idx,
-            "ruling": one.word,
-            "reason": one.reason,
-            "ruled_at": one.created_at.isoformat(),
-            "doubts": doubts[one.case.task_key],
-            **({"repaired": repaired[place]} if (place := (one.case.scenario, one.case.task_idx)) in repaired else {}),
+            "task": row.case.task_key,
+            "scenario": row.case.scenario,
+            "task_idx": row.case.task_idx,
+            "ruling": row.word,
+            "reason": row.reason,
+            "ruled_at": row.created_at.isoformat(),
+            "doubts": doubts[row.case.task_key],
+            **({"repaired": repaired[place]} if (place := (row.case.scenario, row.case.task_idx)) in repaired else {}),
         }
-        for one in rows
+        for row in rows
     ]
 
 
@@ -83,14 +83,14 @@ def _repairs(project: Project) -> dict[tuple[str, int | None], dict[str, Any]]:
     rows = scoped(VerifierVersion.objects.filter(in_force_at__isnull=False), project).order_by("number")
     # ascending, so the newest version wins in the dictionary
     return {
-        (one.scenario, one.task_idx): {
-            "version": one.number,
-            "sha256": one.sha256,
-            "scenario_digest": one.scenario_digest,
-            "reason": one.reason,
-            "code": one.code,
+        (row.scenario, row.task_idx): {
+            "version": row.number,
+            "sha256": row.sha256,
+            "scenario_digest": row.scenario_digest,
+            "reason": row.reason,
+            "code": row.code,
         }
-        for one in rows
+        for row in rows
     }
 
 
@@ -98,10 +98,10 @@ def _doubts_by_task(project: Project) -> Counter[str]:
     """Return how many doubts each task of a project has, by its key."""
     rows = scoped(Disagreement.objects.all(), project, "verdict__episode__project")
     tasks = rows.values_list(*(f"verdict__episode__{name}" for name in ("scenario", "task_idx", "task")))
-    found = Counter[str]()
+    doubts = Counter[str]()
     for *task, count in tasks.annotate(count=Count("pk")):
-        found[task_key(*task)] += count
-    return found
+        doubts[task_key(*task)] += count
+    return doubts
 
 
 def episodes_of(case: CourtCase) -> QuerySet[Episode]:
@@ -120,8 +120,8 @@ def doubts_of(case: CourtCase) -> QuerySet[Disagreement]:
         return rows.filter(verdict__episode__scenario=case.scenario, verdict__episode__task_idx=case.task_idx)
     rows = rows.filter(Q(verdict__episode__scenario="") | Q(verdict__episode__task_idx__isnull=True))
     # the key of a text has its digest, so texts are read and compared here
-    said = set(rows.values_list("verdict__episode__task", flat=True))
-    texts = {text for text in said if task_key("", None, text) == case.task_key}
+    tasks = set(rows.values_list("verdict__episode__task", flat=True))
+    texts = {text for text in tasks if task_key("", None, text) == case.task_key}
     return rows.filter(verdict__episode__task__in=texts)
 
 

@@ -133,19 +133,19 @@ def certify(request: HttpRequest, episode_id: str) -> Status[Certifying]:
 def fork_cost(request: HttpRequest, episode_id: str, step: QueryEx[int, P(ge=1, le=forking.STEP_MAX)]) -> ForkCost:
     """Read what each branch from a step will take, by what the episode took from there on. Not for agent tokens."""
     refuse_unknown(request, "step")
-    found = forking.estimated(actor_of(request), episode_id, step)
-    return answer_of(ForkCost, found, step=step)
+    cost = forking.estimated(actor_of(request), episode_id, step)
+    return answer_of(ForkCost, cost, step=step)
 
 
 @router.post("/episodes/{episode_id}/fork", response={202: ForkView, **REFUSALS})
 def fork(request: HttpRequest, episode_id: str, payload: ForkBody) -> Status[ForkView]:
     """Fork an ended episode: restore its world before a step, and queue branches with and without a change. Not for
     agent tokens."""
-    given = payload.step, payload.change, payload.correction, payload.tries, payload.budget
-    made = forking.fork_with(actor_of(request), episode_id, *given)
-    found = [BranchView(**forks.row_of(branch, None)) for branch in made.branches]
+    fields = payload.step, payload.change, payload.correction, payload.tries, payload.budget
+    made = forking.fork_with(actor_of(request), episode_id, *fields)
+    branches = [BranchView(**forks.row_of(branch, None)) for branch in made.branches]
     url = settings.AWMWEB_PUBLIC_URL + made.fork.get_absolute_url()
-    return Status(202, ForkView(id=made.fork.pk, url=url, grade=made.fork.grade, branches=found))
+    return Status(202, ForkView(id=made.fork.pk, url=url, grade=made.fork.grade, branches=branches))
 
 
 @router.get("/episodes/{episode_id}/prompt", response={200: BranchPromptView, **REFUSALS})

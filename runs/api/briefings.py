@@ -56,11 +56,11 @@ def list_briefings(
 def write_briefing(request: HttpRequest, payload: BriefingBody) -> Status[BriefingView]:
     """Write the briefing of a task for runs that start from now on. It counts as informed if its author says so, or if
     its author sees the outcome of one of its sources."""
-    said = payload.model_dump()
-    return Status(201, _seen(briefings.ReadableBriefing(briefings.write(actor_of(request), **said), withheld=False)))
+    fields = payload.model_dump()
+    return Status(201, _seen(briefings.ReadableBriefing(briefings.write(actor_of(request), **fields), withheld=False)))
 
 
-def _seen(one: briefings.ReadableBriefing) -> BriefingView:
-    row = one.briefing
-    text = "" if one.withheld else row.text
-    return answer_of(BriefingView, row, text=text, withheld=one.withheld, run=row.run_id)
+def _seen(readable: briefings.ReadableBriefing) -> BriefingView:
+    row = readable.briefing
+    text = "" if readable.withheld else row.text
+    return answer_of(BriefingView, row, text=text, withheld=readable.withheld, run=row.run_id)

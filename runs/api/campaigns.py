@@ -164,8 +164,8 @@ def list_campaigns(
 ) -> CampaignList:
     """List the campaigns of the project, newest first, without what they show. Not for agent tokens."""
     refuse_unknown(request, "cursor", "limit")
-    found, after = newest(campaigns.of(actor_of(request)), cursor, limit)
-    return CampaignList(items=[answer_of(CampaignLine, one, **_renamed(one)) for one in found], next=after)
+    rows, after = newest(campaigns.of(actor_of(request)), cursor, limit)
+    return CampaignList(items=[answer_of(CampaignLine, one, **_renamed(one)) for one in rows], next=after)
 
 
 @router.get("/campaigns/{campaign_id}", response={200: CampaignDetail, **REFUSALS})
@@ -186,20 +186,20 @@ def campaign_places(
     """List the places of a campaign with their forks, or why they are left out. Not for agent tokens."""
     refuse_unknown(request, "cursor", "limit")
     actor = actor_of(request)
-    found = campaigns.places(actor, campaigns.visible(actor, campaign_id), cursor, limit + 1)
-    after = str(found[limit - 1].pk) if len(found) > limit else None
-    return CampaignPlaces(items=[_place(one) for one in found[:limit]], next=after)
+    places = campaigns.places(actor, campaigns.visible(actor, campaign_id), cursor, limit + 1)
+    after = str(places[limit - 1].pk) if len(places) > limit else None
+    return CampaignPlaces(items=[_place(one) for one in places[:limit]], next=after)
 
 
-def _place(one: CampaignPoint) -> CampaignPlace:
-    is_at_error = one.campaign.place == Campaign.Place.ERROR
+def _place(point: CampaignPoint) -> CampaignPlace:
+    is_at_error = point.campaign.place == Campaign.Place.ERROR
     return CampaignPlace(
-        episode=one.root_id,
-        share=None if is_at_error else one.share,
-        step=one.seq or None,
-        fork=one.fork_id,
-        grade=one.fork.grade if one.fork is not None else None,
-        reason=one.reason or None,
+        episode=point.root_id,
+        share=None if is_at_error else point.share,
+        step=point.seq or None,
+        fork=point.fork_id,
+        grade=point.fork.grade if point.fork is not None else None,
+        reason=point.reason or None,
     )
 
 

@@ -188,16 +188,16 @@ def preview_plan(request: HttpRequest, payload: PlanBody) -> PlanPreview:
     actor = actor_of(request)
     may_launch(actor)
     document, tasks = _planned(actor, payload)
-    found, trial = estimating.estimate(actor, document, len(tasks)), preflight.newest(actor, document, tasks)
+    cost, trial = estimating.estimate(actor, document, len(tasks)), preflight.newest(actor, document, tasks)
     return PlanPreview(
         tasks=len(tasks),
-        episodes=found.episodes,
-        earlier=found.earlier,
-        seconds=found.seconds,
-        tokens=found.tokens,
-        human_s=found.human_s,
-        usd=found.usd,
-        estimate=found.words,
+        episodes=cost.episodes,
+        earlier=cost.earlier,
+        seconds=cost.seconds,
+        tokens=cost.tokens,
+        human_s=cost.human_s,
+        usd=cost.usd,
+        estimate=cost.words,
         doubts=preflight.doubts(actor, document, tasks),
         checked=preflight.checked(actor, document, tasks),
         preflight=trial.pk if trial else None,
@@ -251,17 +251,17 @@ def read_run(request: HttpRequest, run_id: str) -> RunDetail:
     )
 
 
-def _cost(one: Cost) -> CostView:
+def _cost(cost: Cost) -> CostView:
     return answer_of(
         CostView,
-        one,
-        prompt_tokens=one.agent.prompt,
-        prompt_cached=one.agent.cached,
-        completion_tokens=one.agent.completion,
-        reasoning_tokens=one.agent.reasoning,
-        expert_tokens=one.expert.all,
-        briefing_tokens=one.briefing.all,
-        usd_known=one.priced,
+        cost,
+        prompt_tokens=cost.agent.prompt,
+        prompt_cached=cost.agent.cached,
+        completion_tokens=cost.agent.completion,
+        reasoning_tokens=cost.agent.reasoning,
+        expert_tokens=cost.expert.all,
+        briefing_tokens=cost.briefing.all,
+        usd_known=cost.priced,
     )
 
 
@@ -307,21 +307,21 @@ def asking(request: HttpRequest, run_id: str) -> AskingView:
     actor = actor_of(request)
     may_see_asking(actor)
     compared = compare_run(actor, run_id)
-    found = asking_of(compared) or RunAsking(0, [], [], [])
-    arms = [{name: None if value == "" else value for name, value in row_of(one).items()} for one in found.arms]
+    run_asking = asking_of(compared) or RunAsking(0, [], [], [])
+    arms = [{name: None if value == "" else value for name, value in row_of(one).items()} for one in run_asking.arms]
     return AskingView(
         run=run_id,
         control=compared.plan.control,
-        tasks=found.tasks,
+        tasks=run_asking.tasks,
         arms=arms,
-        differences=[asdict(one) for one in found.differences],
-        blockers=[asdict(one) for one in found.blockers],
+        differences=[asdict(one) for one in run_asking.differences],
+        blockers=[asdict(one) for one in run_asking.blockers],
     )
 
 
-def view_of(found: RunComparison) -> ComparisonView:
-    plan = found.plan
-    counts: list[dict[str, Any]] = [asdict(arm) | {"ended": arm.ended, "rate": arm.rate} for arm in found.arms]
+def view_of(compared: RunComparison) -> ComparisonView:
+    plan = compared.plan
+    counts: list[dict[str, Any]] = [asdict(arm) | {"ended": arm.ended, "rate": arm.rate} for arm in compared.arms]
     return ComparisonView(
         run=plan.run_id,
         name=plan.run.name,
@@ -330,12 +330,12 @@ def view_of(found: RunComparison) -> ComparisonView:
         seeds=plan.seeds,
         arms=counts,
         contrasts=[
-            asdict(one) | {"verdict": one.verdict, "difficulty": None if levels is None else asdict(levels)}
-            for one, levels in zip(found.contrasts, found.levels, strict=True)
+            asdict(contrast) | {"verdict": contrast.verdict, "difficulty": None if levels is None else asdict(levels)}
+            for contrast, levels in zip(compared.contrasts, compared.levels, strict=True)
         ],
-        help=[asdict(one) for one in found.effects],
-        sentence=found.sentence,
-        claims=found.claims.stored(),
-        claims_digest=found.claims.digest,
+        help=[asdict(one) for one in compared.effects],
+        sentence=compared.sentence,
+        claims=compared.claims.stored(),
+        claims_digest=compared.claims.digest,
         exploratory=list(EXPLORED),
     )

@@ -69,8 +69,8 @@ class RejudgingView(Schema):
 @router.post("/verifiers/reverify", response={202: RejudgingView, **REFUSALS})
 def reverify(request: HttpRequest, payload: ReverifyBody) -> Status[RejudgingView]:
     """Judge the stored episodes of a task again, from their recorded worlds. Not for agent tokens."""
-    said = (payload.scenario, payload.task_idx, payload.verifier, payload.reason)
-    return Status(202, _pass(reverifying.request(actor_of(request), *said)))
+    fields = (payload.scenario, payload.task_idx, payload.verifier, payload.reason)
+    return Status(202, _pass(reverifying.request(actor_of(request), *fields)))
 
 
 @router.get("/verifiers/reverify/{rejudging_id}", response={200: RejudgingView, **REFUSALS})
@@ -81,20 +81,20 @@ def get_reverify(request: HttpRequest, rejudging_id: str) -> RejudgingView:
     return _pass(reverifying.visible_pass(actor, rejudging_id))
 
 
-def _pass(one: Rejudging) -> RejudgingView:
-    found = repairs.counts_of([one])[one.pk]
+def _pass(judging: Rejudging) -> RejudgingView:
+    counts = repairs.counts_of([judging])[judging.pk]
     return answer_of(
         RejudgingView,
-        one,
-        version=one.version.number if one.version else 1,
-        verifier_sha256=one.version.sha256 if one.version else None,
-        state="running" if one.ended_at is None else "refused" if one.problem else "ended",
-        not_restorable=found.pop("lost"),
-        problem=one.problem or None,
-        errata=[erratum_view(errata.of_erratum(each)) for each in repairs.errata().filter(rejudging=one)],
-        **found,
+        judging,
+        version=judging.version.number if judging.version else 1,
+        verifier_sha256=judging.version.sha256 if judging.version else None,
+        state="running" if judging.ended_at is None else "refused" if judging.problem else "ended",
+        not_restorable=counts.pop("lost"),
+        problem=judging.problem or None,
+        errata=[erratum_view(errata.of_erratum(each)) for each in repairs.errata().filter(rejudging=judging)],
+        **counts,
     )
 
 
-def erratum_view(one: errata.ReadableErratum) -> ErratumView:
-    return answer_of(ErratumView, one, run=one.run.pk if one.run else None, export=one.export or None)
+def erratum_view(erratum: errata.ReadableErratum) -> ErratumView:
+    return answer_of(ErratumView, erratum, run=erratum.run.pk if erratum.run else None, export=erratum.export or None)

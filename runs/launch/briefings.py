@@ -52,8 +52,8 @@ def write(
     if len(sources) > SOURCES_MAX:
         raise Invalid(f"sources: at most {SOURCES_MAX} episodes.")
     ended = _of_task(actor.project, scenario, task_idx).filter(pk__in=[one for one in sources if is_id(one)])
-    known = set(ended.values_list("pk", flat=True))
-    if unknown := [one for one in sources if one not in known]:
+    ended_ids = set(ended.values_list("pk", flat=True))
+    if unknown := [one for one in sources if one not in ended_ids]:
         raise Invalid(f"sources: {unknown[0][:40]!r} is no ended episode of this task.")
     # an author from whom the outcome is withheld has not seen it
     sees = saw_outcomes or visibility.of_episodes(actor, sources).exists()
@@ -97,19 +97,19 @@ def is_held_out(held_out: Collection[str], task: str, split: str, run: Run | Non
 
 def newest(project: Project, tasks: Iterable[Task]) -> dict[Task, Briefing]:
     """Return the newest briefing by a person for each of these tasks."""
-    wanted = set(tasks)
-    rows = scoped(Briefing.objects.filter(run=None), project).filter(scenario__in={name for name, _ in wanted})
+    keys = set(tasks)
+    rows = scoped(Briefing.objects.filter(run=None), project).filter(scenario__in={name for name, _ in keys})
     # in the order of writing: the last one of a task wins
-    found = {(row.scenario, row.task_idx): row for row in rows.order_by("at", "pk")}
-    return {task: row for task, row in found.items() if task in wanted}
+    by_task = {(row.scenario, row.task_idx): row for row in rows.order_by("at", "pk")}
+    return {task: row for task, row in by_task.items() if task in keys}
 
 
 def model_of(name: str) -> str:
     """Return the expert model of `model` or `model:NAME`. Raises `NoExpertModel`."""
     which = name.partition(":")[2] or next(iter(settings.EXPERT_ENDPOINTS), "")
     if which not in settings.EXPERT_ENDPOINTS:
-        known = ", ".join(settings.EXPERT_ENDPOINTS) or "none"
-        raise NoExpertModel(f"There is no expert model {which or name!r}; configured: {known}.")
+        names = ", ".join(settings.EXPERT_ENDPOINTS) or "none"
+        raise NoExpertModel(f"There is no expert model {which or name!r}; configured: {names}.")
     return which
 
 
@@ -142,15 +142,15 @@ def pin(plan: Plan) -> None:
             tries.filter(scenario=scenario, task_idx=idx, briefing=None).update(briefing=briefing_id)
 
 
-def keep(row: PlannedTry, **said: Any) -> Briefing:
+def keep(row: PlannedTry, **fields: Any) -> Briefing:
     """Store the result of distilling for all tries of a task under an arm; the first stored row stays."""
     task = {"scenario": row.scenario, "task_idx": row.task_idx}
     place = {"run": row.plan.run, "arm": row.arm.name, **task}
     try:
         # `distilled_once` decides between two workers; the savepoint keeps the transaction of the second usable
         with transaction.atomic():
-            said = {"source": Briefing.Source.LLM, **said}
-            briefing = Briefing.objects.create(project=row.plan.run.project, **place, **said)
+            fields = {"source": Briefing.Source.LLM, **fields}
+            briefing = Briefing.objects.create(project=row.plan.run.project, **place, **fields)
     except IntegrityError:
         briefing = Briefing.objects.get(**place)
     PlannedTry.objects.filter(plan=row.plan, arm=row.arm, briefing=None, **task).update(briefing=briefing)
@@ -179,8 +179,8 @@ def leads(row: PlannedTry) -> bool:
 
 def step_of(briefing: Briefing) -> dict[str, Any]:
     """Return the fields of the step that records a briefing."""
-    said = {"text": briefing.text, "source": briefing.source, "author": briefing.author}
-    return {**said, "privilege": briefing.privilege, "sources": briefing.sources}
+    fields = {"text": briefing.text, "source": briefing.source, "author": briefing.author}
+    return {**fields, "privilege": briefing.privilege, "sources": briefing.sources}
 
 
 @dataclass(frozen=True)
@@ -209,15 +209,15 @@ def of_task(actor: Actor, scenario: str, task_idx: int) -> list[ReadableBriefing
 def lacking(actor: Actor, document: PlanDocument, tasks: Collection[tuple[str, int, str]]) -> dict[str, list[str]]:
     """Return by arm the tasks that would have no briefing if this plan were launched now."""
     keys = [(scenario, idx) for scenario, idx, _ in tasks]
-    found = {}
+    by_arm = {}
     for arm in document.arms:
         if arm.briefing == HUMAN:
             written = newest(actor.project, keys)
-            found[arm.name] = [f"{scenario}/{idx}" for scenario, idx in keys if (scenario, idx) not in written]
+            by_arm[arm.name] = [f"{scenario}/{idx}" for scenario, idx in keys if (scenario, idx) not in written]
         elif arm.briefing:
-            known = _known(actor.project, keys, proved=bool(arm.outcomes))
-            found[arm.name] = [f"{scenario}/{idx}" for scenario, idx in keys if (scenario, idx) not in known]
-    return {name: missing for name, missing in found.items() if missing}
+            briefed = _known(actor.project, keys, proved=bool(arm.outcomes))
+            by_arm[arm.name] = [f"{scenario}/{idx}" for scenario, idx in keys if (scenario, idx) not in briefed]
+    return {name: missing for name, missing in by_arm.items() if missing}
 
 
 @dataclass(frozen=True)
@@ -236,19 +236,19 @@ class OfArm:
 
 def of_run(plan: Plan) -> list[OfArm]:
     """Return the briefings of a run by arm. Before it starts, those of people are the current ones."""
-    found = []
+    arms = []
     for name, arm in arms_of(plan).items():
         rows = plan.tries.filter(arm__name=name, wave=0, seed=0).order_by("scenario", "task_idx")
         tries = list(rows.select_related("briefing"))
         now = newest(plan.run.project, [(one.scenario, one.task_idx) for one in tries]) if arm.briefing == HUMAN else {}
         lacking = []
-        for one in tries:
-            briefing = one.briefing or (now.get((one.scenario, one.task_idx)) if plan.started_at is None else None)
+        for row in tries:
+            briefing = row.briefing or (now.get((row.scenario, row.task_idx)) if plan.started_at is None else None)
             if briefing is None or not briefing.text:
                 why = briefing.reason if briefing else NOT_WRITTEN if arm.briefing == HUMAN else NOT_YET
-                lacking.append((one.task, why))
-        found.append(OfArm(name, arm, len(tries), lacking))
-    return found
+                lacking.append((row.task, why))
+        arms.append(OfArm(name, arm, len(tries), lacking))
+    return arms
 
 
 def _known(project: Project, tasks: Sequence[Task], *, proved: bool) -> set[Task]:

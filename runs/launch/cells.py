@@ -126,8 +126,8 @@ def start_of(plan: Plan, cell: NewTry, policy: dict[str, Any], again: int = 0) -
 
 def _gates(plan: Plan, arm: Arm) -> dict[str, Any]:
     """Return the tools whose calls wait for an approval in this arm, as an episode's policy holds them."""
-    found = next((one.get("approve") for one in plan.document["arms"] if one["name"] == arm.name), None)
-    return {"approve": found} if found else {}
+    approvals = next((one.get("approve") for one in plan.document["arms"] if one["name"] == arm.name), None)
+    return {"approve": approvals} if approvals else {}
 
 
 def rules_of(plan: Plan) -> dict[str, Any]:
@@ -148,8 +148,8 @@ def _asking(plan: Plan, cell: NewTry, rule: Any, seen: Collection[tuple[str, int
     if rule is None:
         return {}
     key = hashlib.sha256(f"{plan.pk}\n{cell.arm.name}\n{cell.task[0]}/{cell.task[1]}\n{cell.seed}".encode()).hexdigest()
-    said = rule if isinstance(rule, str) else rule["digest"]
-    return {"ask": {"rule": said, "key": key, "seen": cell.task[:2] in seen}}
+    rule_id = rule if isinstance(rule, str) else rule["digest"]
+    return {"ask": {"rule": rule_id, "key": key, "seen": cell.task[:2] in seen}}
 
 
 def _version(plan: Plan, scenario: str) -> str | None:

@@ -73,20 +73,20 @@ class _Each:
 def estimate(actor: Actor, document: PlanDocument, tasks: int) -> Estimate:
     """Return the cost of a plan with this number of tasks. Raises `UnknownPolicy` or `NoEndpoint`."""
     each = {arm.name: _earlier(actor, document, arm) for arm in document.arms}
-    known = [one for one in each.values() if one is not None]
+    earlier = [one for one in each.values() if one is not None]
     of_arm = tasks * document.seeds
-    unpriced = tuple(dict.fromkeys(reason for one in known for reason in one.unpriced))
+    unpriced = tuple(dict.fromkeys(reason for one in earlier for reason in one.unpriced))
     # more slots than episodes do not make a run shorter than one episode
-    longest = max((one.seconds for one in known), default=0.0)
+    longest = max((one.seconds for one in earlier), default=0.0)
     return Estimate(
         episodes=of_arm * len(document.arms),
-        earlier=sum(one.count for one in known),
+        earlier=sum(one.count for one in earlier),
         unknown=tuple(name for name, one in each.items() if one is None),
         # all slots in use: the time of all episodes, divided by how many run together
-        seconds=max(longest, sum(one.seconds for one in known) * of_arm / document.parallel),
-        tokens=round(sum(one.tokens for one in known) * of_arm),
-        human_s=sum(one.human_s for one in known) * of_arm,
-        usd=None if unpriced else sum(one.usd for one in known) * of_arm,
+        seconds=max(longest, sum(one.seconds for one in earlier) * of_arm / document.parallel),
+        tokens=round(sum(one.tokens for one in earlier) * of_arm),
+        human_s=sum(one.human_s for one in earlier) * of_arm,
+        usd=None if unpriced else sum(one.usd for one in earlier) * of_arm,
         unpriced=unpriced,
     )
 

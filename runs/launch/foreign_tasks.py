@@ -41,38 +41,41 @@ def tasks_of(actor: Actor, document: PlanDocument, at: ServerProfile, server: Se
         if split in server.splits
     }
     own = document.texts or {}
-    return [(of, idx, _text(own, texts.get(of, {}).get(idx), server, of, idx)) for of, idx in named]
+    return [(of, idx, _task_text(own, texts.get(of, {}).get(idx), server, of, idx)) for of, idx in named]
 
 
 def _listed(actor: Actor, document: PlanDocument, server: ServerReport) -> list[tuple[str, int]]:
-    wanted = document.tasks
-    if isinstance(wanted, list):
-        return [_named(one, server) for one in dict.fromkeys(wanted)]
-    if wanted.split:
-        return _of_split(actor, wanted, server)
+    selection = document.tasks
+    if isinstance(selection, list):
+        return [_named(one, server) for one in dict.fromkeys(selection)]
+    if selection.split:
+        return _of_split(actor, selection, server)
     if not server.splits:
         return (
-            [(SEED, number) for number in range(min(wanted.limit or SEEDS, MAX_EPISODES + 1))]
-            if _matches(SEED, wanted)
+            [(SEED, number) for number in range(min(selection.limit or SEEDS, MAX_EPISODES + 1))]
+            if _matches(SEED, selection)
             else []
         )
     named = (
-        (split, index) for split, number in server.splits.items() if _matches(split, wanted) for index in range(number)
+        (split, index)
+        for split, number in server.splits.items()
+        if _matches(split, selection)
+        for index in range(number)
     )
     # no more than are needed: a server can name billions
-    return list(islice(named, wanted.limit or MAX_EPISODES + 1))
+    return list(islice(named, selection.limit or MAX_EPISODES + 1))
 
 
-def _of_split(actor: Actor, wanted: TaskFilter, server: ServerReport) -> list[tuple[str, int]]:
-    if not Split.objects.filter(project=actor.project, name=wanted.split).exists():
-        raise BadPlan(f"plan.tasks.split: There is no split named {wanted.split!r}.")
-    mine = SplitTask.objects.filter(split__project=actor.project, split__name=wanted.split, side=wanted.side)
+def _of_split(actor: Actor, selection: TaskFilter, server: ServerReport) -> list[tuple[str, int]]:
+    if not Split.objects.filter(project=actor.project, name=selection.split).exists():
+        raise BadPlan(f"plan.tasks.split: There is no split named {selection.split!r}.")
+    mine = SplitTask.objects.filter(split__project=actor.project, split__name=selection.split, side=selection.side)
     names = sorted(mine.values_list("task", flat=True))
-    return [_named(one, server) for one in names if _matches(one.rpartition("/")[0], wanted)][: wanted.limit]
+    return [_named(one, server) for one in names if _matches(one.rpartition("/")[0], selection)][: selection.limit]
 
 
-def _matches(name: str, wanted: TaskFilter) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in wanted.scenarios)
+def _matches(name: str, selection: TaskFilter) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in selection.scenarios)
 
 
 def _named(key: str, server: ServerReport) -> tuple[str, int]:
@@ -89,7 +92,7 @@ def _named(key: str, server: ServerReport) -> tuple[str, int]:
     return key, 0
 
 
-def _text(own: dict[str, str], said: str | None, server: ServerReport, of: str, idx: int) -> str:
+def _task_text(own: dict[str, str], server_text: str | None, server: ServerReport, of: str, idx: int) -> str:
     # an ID has no number of its own
-    given = own.get(f"{of}/{idx}") or (own.get(of) if of != SEED and of not in server.splits else None)
-    return given or said or server.about or f"Play the environment {server.title or 'of this server'}."
+    own_text = own.get(f"{of}/{idx}") or (own.get(of) if of != SEED and of not in server.splits else None)
+    return own_text or server_text or server.about or f"Play the environment {server.title or 'of this server'}."

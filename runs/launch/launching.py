@@ -101,39 +101,39 @@ def take_in(
 
     """
     try:
-        found = load_pack(folder)
+        pack = load_pack(folder)
     except PackError as error:
         raise BadPack(str(error)) from error
     # once before the databases are built, and again under the lock
-    _refuse_second_version(found, slugify(name), replace=replace)
+    _refuse_second_version(pack, slugify(name), replace=replace)
     try:
-        for done, total in checking.databases([found]):
+        for done, total in checking.databases([pack]):
             on_built(done, total)
     except DatabasesUnchecked as error:
-        found.report.remark("warning", "sql_unchecked", f"The SQL was not checked. {error.message}")
-    if not found.scenarios:
-        reasons = "; ".join(finding.message for finding in found.report.errors[:3])
+        pack.report.remark("warning", "sql_unchecked", f"The SQL was not checked. {error.message}")
+    if not pack.scenarios:
+        reasons = "; ".join(finding.message for finding in pack.report.errors[:3])
         raise BadPack(f"No scenario in {folder} can run. {reasons}".strip())
     loaded_folder().mkdir(mode=0o755, parents=True, exist_ok=True)
     with _one_change_at_a_time():
         # another command can have taken the name while this one was building
-        _refuse_second_version(found, slugify(name), replace=replace)
-        target = _keep_version(folder, slugify(name), found.digest)
+        _refuse_second_version(pack, slugify(name), replace=replace)
+        target = _keep_version(folder, slugify(name), pack.digest)
         _point(slugify(name), target)
     taken = load_pack(loaded_folder() / slugify(name), cache=settings.VAR / "cache")
-    taken.report, taken.known, taken.builds = found.report, found.known, found.builds
+    taken.report, taken.known, taken.builds = pack.report, pack.known, pack.builds
     taken.keep_builds(settings.VAR / "cache")
     return taken
 
 
-def _refuse_second_version(found: Pack, name: str, *, replace: bool) -> None:
+def _refuse_second_version(intake: Pack, name: str, *, replace: bool) -> None:
     """Raise `BadPack` if the loaded packs have this name or one of these scenarios already."""
-    new = found.digest[:VERSION_LENGTH]
+    new = intake.digest[:VERSION_LENGTH]
     if (settings.PACKS_DIR / name).exists():
         raise BadPack(f"The pack {name!r} exists: it comes with awmweb and cannot be replaced. Pass another --name.")
     loaded = {pack.name: pack for pack in packs()}
     here = loaded.pop(name, None)
-    if here is not None and here.digest == found.digest:
+    if here is not None and here.digest == intake.digest:
         raise LoadedAlready(f"A pack named {name!r} exists in this version, {new}.")
     if here is not None and not replace:
         raise BadPack(
@@ -143,12 +143,12 @@ def _refuse_second_version(found: Pack, name: str, *, replace: bool) -> None:
     if here is None and replace:
         raise BadPack(f"No pack named {name!r} is loaded. Leave out --replace.")
     for pack in loaded.values():
-        if shared := sorted(found.known.keys() & pack.known.keys()):
-            one = shared[0]
+        if shared := sorted(intake.known.keys() & pack.known.keys()):
+            key = shared[0]
             raise BadPack(
-                f"{count(len(shared), 'scenario')} of this folder, such as {one}, belong to the pack {pack.name!r}: it "
-                f"has {one} in version {pack.digests[one][:VERSION_LENGTH]}, this folder has version "
-                f"{found.digests[one][:VERSION_LENGTH]}. Pass --name {pack.name} --replace, or unload that pack first."
+                f"{count(len(shared), 'scenario')} of this folder, such as {key}, belong to the pack {pack.name!r}: it "
+                f"has {key} in version {pack.digests[key][:VERSION_LENGTH]}, this folder has version "
+                f"{intake.digests[key][:VERSION_LENGTH]}. Pass --name {pack.name} --replace, or unload that pack first."
             )
 
 
@@ -211,23 +211,23 @@ class Unloaded:
 def take_out(name: str) -> Unloaded:
     """Unload a pack. Raises `BadPack` for one that is not loaded, or that comes with awmweb."""
     link = loaded_folder() / name
-    known = {pack.name: pack for pack in packs()}
+    by_name = {pack.name: pack for pack in packs()}
     if (settings.PACKS_DIR / name).exists():
         raise BadPack(f"The pack {name!r} comes with awmweb and cannot be unloaded.")
     # a name with a slash would point outside of the folder
-    if name not in known or link.parent != loaded_folder():
-        raise BadPack(f"No pack named {name!r} is loaded; loaded packs: {', '.join(sorted(known)) or 'none'}.")
+    if name not in by_name or link.parent != loaded_folder():
+        raise BadPack(f"No pack named {name!r} is loaded; loaded packs: {', '.join(sorted(by_name)) or 'none'}.")
     with _one_change_at_a_time():
         version = _make_version(link)
         link.unlink(missing_ok=True)
-    return Unloaded(name, len(known[name].scenarios), known[name].digest[:VERSION_LENGTH], version)
+    return Unloaded(name, len(by_name[name].scenarios), by_name[name].digest[:VERSION_LENGTH], version)
 
 
 def pack_with(scenario: str) -> Pack:
-    found = find_pack(scenario)
-    if found is None:
+    pack = find_pack(scenario)
+    if pack is None:
         raise UnknownTask(f"No loaded pack contains the scenario {scenario!r}.")
-    return found
+    return pack
 
 
 def refuse_other_version(episode: Episode) -> None:
@@ -270,12 +270,12 @@ def policy_named(name: str, pace_s: float = 0.0) -> dict[str, Any]:
     if kind == "script" and which:
         return {OURS: "script", "script": which, "pace_s": pace_s}
     if kind == "model":
-        found = settings.AGENT_ENDPOINTS.get(which or FIRST)
-        if found is None:
+        endpoint = settings.AGENT_ENDPOINTS.get(which or FIRST)
+        if endpoint is None:
             raise NoEndpoint(f"AWMWEB_AGENTS names no agent model {which!r}." if which else "")
-        sent = {"reasoning": found.reasoning, "reasoning_field": found.reasoning_field}
+        sent = {"reasoning": endpoint.reasoning, "reasoning_field": endpoint.reasoning_field}
         kept = {name: value for name, value in sent.items() if value not in ("", "none")}
-        return {OURS: "model", "model": found.model, **({"endpoint": which} if which else {}), **kept}
+        return {OURS: "model", "model": endpoint.model, **({"endpoint": which} if which else {}), **kept}
     raise UnknownPolicy("A policy is `model`, `model:NAME` or `script:NAME`, such as `script:oracle`.")
 
 
@@ -288,8 +288,8 @@ def playable(scenario: str, task_idx: int, policy: dict[str, Any]) -> dict[str, 
     """Return the policy if it can run this task: a script must be one of the task's own."""
     scripts = pack_with(scenario).scripts(scenario, task_idx) if policy[OURS] == "script" else {}
     if policy[OURS] == "script" and policy["script"] not in scripts:
-        known = ", ".join(sorted(scripts)) or "none"
-        raise UnknownPolicy(f"{scenario}/{task_idx} has no script {policy['script']!r}; it has: {known}.")
+        names = ", ".join(sorted(scripts)) or "none"
+        raise UnknownPolicy(f"{scenario}/{task_idx} has no script {policy['script']!r}; it has: {names}.")
     return policy
 
 
@@ -326,8 +326,8 @@ def rerun(actor: Actor, episode_id: str) -> Episode:
     if policy[OURS] == "model":
         policy_named(f"model:{policy.get('endpoint', '')}")
     # an empty column is a field that was left out
-    said = {name: value for name in PLAN if (value := getattr(broken, name)) not in (None, "")}
-    plan = EpisodeStart(key=broken.again_key, run=broken.run_id, **said)
+    fields = {name: value for name in PLAN if (value := getattr(broken, name)) not in (None, "")}
+    plan = EpisodeStart(key=broken.again_key, run=broken.run_id, **fields)
     again, is_new = recording.start_episode(
         actor, plan, state=EpisodeState.QUEUED, max_steps=broken.max_steps, origin=Origin.BUILTIN
     )

@@ -33,20 +33,20 @@ def pay(run_id: str) -> int:
         return 0
     # taken before the outcomes are read: seeds that end meanwhile are paid by the next call
     now, judged = timezone.now(), rewarding.judged(plan)
-    known = rewarding.stored(judged)
-    missing = [pk for pk in judged.tasks if len(known.get(pk, ())) < len(judged.profiles(pk))]
+    rewards = rewarding.stored(judged)
+    missing = [pk for pk in judged.tasks if len(rewards.get(pk, ())) < len(judged.profiles(pk))]
     rows = [
         ShapedReward(
-            episode=one.episode,
+            episode=payment.episode,
             profile=name,
-            reference=judged.reference(one.episode.pk),
+            reference=judged.reference(payment.episode.pk),
             total=reward.total,
             pattern=reward.pattern,
             flags=list(reward.flags),
             components=dict(reward.components),
         )
-        for one in rewarding.paid(missing[:AT_A_TIME], judged)
-        for name, reward in one.rewards.items()
+        for payment in rewarding.paid(missing[:AT_A_TIME], judged)
+        for name, reward in payment.rewards.items()
     ]
     ShapedReward.objects.bulk_create(rows, ignore_conflicts=True)  # another worker can pay the same run
     if len(missing) <= AT_A_TIME:

@@ -65,7 +65,7 @@ def _launch(
     document: PlanDocument,
     key: str,
     server: servers.ServerReport | None,
-    known: Sequence[selecting.Task] | None,
+    listed_tasks: Sequence[selecting.Task] | None,
 ) -> tuple[Plan, bool]:
     """1. the run, 2. find tasks and policies, and fix what the run will say, 3. insert every try and its queued
     episode, 4. start, unless it is planned for later."""
@@ -73,17 +73,17 @@ def _launch(
     run, made = recording.open_run(actor, RunStart(name=document.name, key=key or None, expert=most))
     if not made:
         return _known(run, document), False
-    tasks = selecting.shuffled(known or selecting.of_packs(actor, document, server), document.shuffle)
+    tasks = selecting.shuffled(listed_tasks or selecting.of_packs(actor, document, server), document.shuffle)
     selecting.refuse_no_registry(document, tasks)
     if len(tasks) * len(document.arms) * document.seeds > MAX_EPISODES:
         raise BadPlan(f"The plan has more than {MAX_EPISODES:,} episodes.")
-    said = claims.made(document, [f"{scenario}/{idx}" for scenario, idx, _ in tasks], probes.unfit(actor.project))
+    claim_set = claims.made(document, [f"{scenario}/{idx}" for scenario, idx, _ in tasks], probes.unfit(actor.project))
     plan = Plan.objects.create(
         run=run,
         document=document.model_dump(),
         digest=document.digest,
-        claims=said.stored(),
-        claims_digest=said.digest,
+        claims=claim_set.stored(),
+        claims_digest=claim_set.digest,
         control=document.control,
         seeds=document.seeds,
         parallel=min(document.parallel, (server and server.sessions) or document.parallel),
@@ -103,12 +103,12 @@ def _launch(
 
 
 @transaction.atomic
-def keep_server(run: str, found: dict[str, Any]) -> dict[str, Any]:
+def keep_server(run: str, report: dict[str, Any]) -> dict[str, Any]:
     """Store what a server offers that was full or silent at the launch, and return what counts: what the first episode
     found out is the promise that all are held to."""
     plan = Plan.objects.select_for_update().get(run=run)
     if not plan.server.get("digest"):
-        plan.server = found
+        plan.server = report
         plan.save(update_fields=["server"])
     stored: dict[str, Any] = plan.server
     return stored
@@ -116,13 +116,13 @@ def keep_server(run: str, found: dict[str, Any]) -> dict[str, Any]:
 
 def _known(run: Run, document: PlanDocument) -> Plan:
     """Return the plan of a run that has this key already. Raises `KeyConflict`, which names the fields that differ."""
-    known = Plan.objects.filter(run=run).first()
-    if known is not None and known.digest == document.digest:
-        return known
+    plan = Plan.objects.filter(run=run).first()
+    if plan is not None and plan.digest == document.digest:
+        return plan
     others = ["name"] if run.name != document.name else []
-    if known is not None:
-        others += [f"plan.{name}" for name in differing(known.document, document)]
-    if known is None or not others:
+    if plan is not None:
+        others += [f"plan.{name}" for name in differing(plan.document, document)]
+    if plan is None or not others:
         others.append("plan")
     raise KeyConflict(recording.other_values(f"The key {run.key!r} was already used for a run", others))
 

@@ -67,45 +67,49 @@ def unusable(pack: Pack, scenario: str, idx: int, unfit: Mapping[str, str]) -> s
 
 def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
     """Return the weaknesses of this plan's comparison, a sentence each; empty if none is known."""
-    found = []
+    sentences = []
     policies = {arm.policy or document.policy for arm in document.arms}
     if len(policies) > 1 and len({arm.expert for arm in document.arms}) > 1:
-        found.append("Arms differ in policy and in expert, so a difference cannot be put down to either.")
+        sentences.append("Arms differ in policy and in expert, so a difference cannot be put down to either.")
     if len({(arm.briefing, arm.outcomes) for arm in document.arms}) > 1 and (
         len(policies) > 1 or len({arm.expert for arm in document.arms}) > 1
     ):
-        found.append("Arms differ in briefing and in policy or expert, so a difference cannot be put down to either.")
-    found += unbriefed(actor, document, tasks)
+        sentences.append(
+            "Arms differ in briefing and in policy or expert, so a difference cannot be put down to either."
+        )
+    sentences += unbriefed(actor, document, tasks)
     each = len(tasks) * document.seeds
-    found += [
+    sentences += [
         f"{arm.name} draws its offers for {count(each, 'episode')}; a result needs {_fewest(arm.offer)}."
         for arm in document.arms
         if arm.offer is not None and each < _fewest(arm.offer)
     ]
-    found += _of_gates(actor, document, tasks)
-    known = probes.unfit(actor.project)
+    sentences += _of_gates(actor, document, tasks)
+    unfit = probes.unfit(actor.project)
     reasons = Counter(
-        unusable(pack, scenario, idx, known)
+        unusable(pack, scenario, idx, unfit)
         for scenario, idx, _ in tasks
         if (pack := find_pack(scenario)) is not None and scenario in pack.scenarios
     )
     for reason, number in sorted(reasons.items()):
         if reason not in ("", UNCHECKED):
-            found.append(f"{count(number, 'task')} of {len(tasks):,} cannot show a difference: {reason}.")
-    return found + split_checks.of_tasks(actor.project, tasks).doubts
+            sentences.append(f"{count(number, 'task')} of {len(tasks):,} cannot show a difference: {reason}.")
+    return sentences + split_checks.of_tasks(actor.project, tasks).doubts
 
 
 def _of_gates(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
     """Return the weaknesses of the gates of a plan: tasks that they were fitted on, and a run that withdrew one."""
-    found = []
+    sentences = []
     scenarios = {scenario for scenario, _, _ in tasks}
     for arm in document.arms:
         if not isinstance(arm.ask, AskGate):
             continue
         fitted_on = arm.ask.card.get("scenarios")
-        if known := sorted(scenarios & {str(one) for one in fitted_on} if isinstance(fitted_on, list) else set()):
-            some = ", ".join(known[:NAMED]) + (", …" if len(known) > NAMED else "")
-            found.append(f"The gate of {arm.name} was fitted on {count(len(known), 'scenario')} of this plan: {some}.")
+        if shared := sorted(scenarios & {str(one) for one in fitted_on} if isinstance(fitted_on, list) else set()):
+            some = ", ".join(shared[:NAMED]) + (", …" if len(shared) > NAMED else "")
+            sentences.append(
+                f"The gate of {arm.name} was fitted on {count(len(shared), 'scenario')} of this plan: {some}."
+            )
         worse = Arm.objects.filter(plan__run__project=actor.project, withdrawn_at__isnull=False).select_related(
             "plan__run"
         )
@@ -113,9 +117,9 @@ def _of_gates(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> li
             if any(
                 one.get("name") == other.name and _digest(one) == arm.ask.digest for one in other.plan.document["arms"]
             ):
-                found.append(f"The gate of {arm.name} was withdrawn in the run {other.plan.run.name}.")
+                sentences.append(f"The gate of {arm.name} was withdrawn in the run {other.plan.run.name}.")
                 break
-    return found
+    return sentences
 
 
 def _digest(arm: Mapping[str, Any]) -> str:
@@ -130,11 +134,11 @@ def _fewest(chance: float) -> int:
 
 def unbriefed(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
     """Return, for each arm with a briefing, the number of tasks without one."""
-    found = []
+    sentences = []
     for name, missing in briefings.lacking(actor, document, tasks).items():
         some = ", ".join(missing[:NAMED]) + (", …" if len(missing) > NAMED else "")
-        found.append(f"{count(len(missing), 'task')} of {len(tasks):,} would have no briefing in {name}: {some}.")
-    return found
+        sentences.append(f"{count(len(missing), 'task')} of {len(tasks):,} would have no briefing in {name}: {some}.")
+    return sentences
 
 
 def trial(document: PlanDocument, tasks: Sequence[Task]) -> PlanDocument:
@@ -169,31 +173,31 @@ def newest(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> Plan 
     """Return the last preflight of such a plan, under any name; none of a plan without agents."""
     if all(arm.person for arm in document.arms):
         return None
-    said = trial(document, tasks).model_dump(exclude={"name"})
+    content = trial(document, tasks).model_dump(exclude={"name"})
     # by content: a plan that was renamed since is the same trial
-    trials = Plan.objects.filter(run__project=actor.project, run__name__startswith=PREFIX, document__contains=said)
+    trials = Plan.objects.filter(run__project=actor.project, run__name__startswith=PREFIX, document__contains=content)
     return trials.select_related("run").order_by("-run__created_at").first()
 
 
 def checked(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
     """Return the arguments for this plan's comparison, and how far each was checked, a sentence each."""
-    found = []
+    sentences = []
     if len(document.arms) > 1:
-        found += _shared(document)
+        sentences += _shared(document)
     keys = {f"{scenario}/{idx}" for scenario, idx, _ in tasks}
     if len(document.arms) > 1:
-        said = len(document.arms) - 1 + sum(arm.offer is not None for arm in document.arms)
+        claim_count = len(document.arms) - 1 + sum(arm.offer is not None for arm in document.arms)
         # every statement gets the smallest share of the error that Holm can leave it
-        found.append(_power(len(keys - set(probes.unfit(actor.project))), document.seeds, said))
+        sentences.append(_power(len(keys - set(probes.unfit(actor.project))), document.seeds, claim_count))
     probed = [one for one in probes.newest() if one.task in keys]
     clean = f"{sum(one.state == probes.State.CLEAN for one in probed):,} of {count(len(keys), 'task')} clean"
     missing = f", {len(keys) - len(probed):,} not probed (manage.py probe)" if len(probed) < len(keys) else ""
-    found.append(f"Probes: {clean}{missing}.")
+    sentences.append(f"Probes: {clean}{missing}.")
     if probed:
-        found.append(_verifiers([one.checked for one in probed], len(keys)))
+        sentences.append(_verifiers([one.checked for one in probed], len(keys)))
     if passed := split_checks.of_tasks(actor.project, tasks).passed:
-        found.append(passed)
-    return found
+        sentences.append(passed)
+    return sentences
 
 
 def _shared(document: PlanDocument) -> list[str]:
@@ -201,15 +205,15 @@ def _shared(document: PlanDocument) -> list[str]:
     the plan: an arm has none of its own."""
     prompts = {arm.name: _prompt(document, arm) for arm in document.arms}
     same = "tasks, seeds and limits" if len(set(prompts.values())) > 1 else "tasks, seeds, limits and prompt"
-    found = [f"All arms get the same {same}."]
+    sentences = [f"All arms get the same {same}."]
     for name in ("policy", *OWN):
         values = {arm.name: _value(document, arm, name) for arm in document.arms}
         if len(set(values.values())) > 1:
-            found.append(f"Arms differ in {OWN.get(name, name)}: {_each(values)}.")
+            sentences.append(f"Arms differ in {OWN.get(name, name)}: {_each(values)}.")
     if len(set(prompts.values())) > 1:
         reminds = " and its reminders" if document.nudge_after or document.stall_after else ""
-        found.append(f"Prompts differ only by {ASK_TOOL}{reminds}: {_each(prompts)}.")
-    return found
+        sentences.append(f"Prompts differ only by {ASK_TOOL}{reminds}: {_each(prompts)}.")
+    return sentences
 
 
 def _value(document: PlanDocument, arm: PlannedArm, name: str) -> str:
@@ -234,11 +238,11 @@ def _each(values: Mapping[str, str]) -> str:
 def _verifiers(checks: Sequence[Health | None], tasks: int) -> str:
     """Return how many tasks have a verifier without findings on the unmodified database, and the findings of the
     others."""
-    known = [one for one in checks if one is not None]
-    remarks = Counter(one.remarks[0] for one in known if one.remarks)
-    healthy = f"{len(known) - remarks.total():,} of {count(tasks, 'task')} healthy"
+    reports = [one for one in checks if one is not None]
+    remarks = Counter(one.remarks[0] for one in reports if one.remarks)
+    healthy = f"{len(reports) - remarks.total():,} of {count(tasks, 'task')} healthy"
     others = [f"{number:,}: {remark}" for remark, number in remarks.most_common()]
-    missing = [f"{tasks - len(known):,} not checked"] if len(known) < tasks else []
+    missing = [f"{tasks - len(reports):,} not checked"] if len(reports) < tasks else []
     return f"Verifiers: {'; '.join([healthy, *others, *missing])}."
 
 
@@ -259,11 +263,11 @@ class PreflightResult:
 
     @property
     def words(self) -> str:
-        said = f"{self.earned} of {count(self.rollouts, 'rollout')} earned a reward"
+        sentence = f"{self.earned} of {count(self.rollouts, 'rollout')} earned a reward"
         if not self.others:
-            return f"{said}."
+            return f"{sentence}."
         left = (f"{outcome_words(name).lower()} {number}" for name, number in self.others.items())
-        return f"{said}; {', '.join(left)}."
+        return f"{sentence}; {', '.join(left)}."
 
 
 def finding(plan: Plan) -> PreflightResult:

@@ -35,15 +35,15 @@ def tasks_of(actor: Actor, document: PlanDocument) -> list[Task]:
 
 def of_packs(actor: Actor, document: PlanDocument, server: servers.ServerReport | None) -> list[Task]:
     try:
-        found = _selected(actor, document)
+        tasks = _selected(actor, document)
     except UnknownTask as unknown:
         # its own tasks are known once it responds
         if server is None or not server.problem:
             raise
         raise UnknownTask(f"{unknown.message} The server {document.environment} {server.words}.") from unknown
-    if not found:
+    if not tasks:
         raise BadPlan(f"The plan selects no task{_without_scripts(document)}.")
-    return found
+    return tasks
 
 
 def _without_scripts(document: PlanDocument) -> str:
@@ -55,27 +55,27 @@ def _without_scripts(document: PlanDocument) -> str:
 
 
 def _selected(actor: Actor, document: PlanDocument) -> list[Task]:
-    wanted = document.tasks
+    selection = document.tasks
     # a task that is listed twice is one task
-    if isinstance(wanted, list):
-        return [_named(one, document.texts or {}) for one in dict.fromkeys(wanted)]
-    if wanted.split:
-        if not Split.objects.filter(project=actor.project, name=wanted.split).exists():
-            raise BadPlan(f"plan.tasks.split: There is no split named {wanted.split!r}.")
+    if isinstance(selection, list):
+        return [_named(one, document.texts or {}) for one in dict.fromkeys(selection)]
+    if selection.split:
+        if not Split.objects.filter(project=actor.project, name=selection.split).exists():
+            raise BadPlan(f"plan.tasks.split: There is no split named {selection.split!r}.")
         listed = SplitTask.objects.filter(
-            split__project=actor.project, split__name=wanted.split, side=wanted.side
+            split__project=actor.project, split__name=selection.split, side=selection.side
         ).values_list("task", flat=True)
         # sorted, because a split keeps no order
-        return [_named(one) for one in sorted(listed) if _matches(one.rpartition("/")[0], wanted)][: wanted.limit]
-    found = [
+        return [_named(one) for one in sorted(listed) if _matches(one.rpartition("/")[0], selection)][: selection.limit]
+    tasks = [
         (scenario, idx, text)
         for pack in packs()
         for scenario in sorted(pack.scenarios)
-        if _matches(scenario, wanted) and (wanted.partial or not pack.scenario(scenario).partial)
+        if _matches(scenario, selection) and (selection.partial or not pack.scenario(scenario).partial)
         for idx, text in enumerate(pack.tasks(scenario))
         if _is_playable(document, scenario, idx)
     ]
-    return found[: wanted.limit]
+    return tasks[: selection.limit]
 
 
 def _named(key: str, texts: Mapping[str, str] = MappingProxyType({})) -> Task:
@@ -86,8 +86,8 @@ def _named(key: str, texts: Mapping[str, str] = MappingProxyType({})) -> Task:
     return scenario, int(idx), texts.get(key) or launching.task_text(scenario, int(idx))
 
 
-def _matches(scenario: str, wanted: TaskFilter) -> bool:
-    return any(fnmatch.fnmatchcase(scenario, pattern) for pattern in wanted.scenarios)
+def _matches(scenario: str, selection: TaskFilter) -> bool:
+    return any(fnmatch.fnmatchcase(scenario, pattern) for pattern in selection.scenarios)
 
 
 def _is_playable(document: PlanDocument, scenario: str, idx: int) -> bool:

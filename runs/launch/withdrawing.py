@@ -34,11 +34,15 @@ def withdraw_if_worse(run_id: str) -> list[str]:
     """Withdraw each gate of a run that its running statement calls worse than the control, and return their arms."""
     plan = Plan.objects.select_related("run__project").get(pk=run_id)
     names = _gates_of(plan)
-    found, _ = evaluate_plan(plan)
+    contrasts, _ = evaluate_plan(plan)
     withdrawn = []
-    for one in found:
-        if one.arm in names and one.verdict == "worse" and _withdraw(plan, one.arm, one.running.sentence):
-            withdrawn.append(one.arm)
+    for contrast in contrasts:
+        if (
+            contrast.arm in names
+            and contrast.verdict == "worse"
+            and _withdraw(plan, contrast.arm, contrast.running.sentence)
+        ):
+            withdrawn.append(contrast.arm)
     return withdrawn
 
 

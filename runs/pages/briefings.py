@@ -57,8 +57,8 @@ def briefing_page(request: MemberRequest, scenario: str, task_idx: int) -> HttpR
     problem, status, form = "", 200, read(request.POST, BriefingForm)
     if request.method == "POST":
         try:
-            said = {"saw_outcomes": form.saw == "yes"}
-            briefings.write(request.actor, scenario, task_idx, form.text, form.sources, **said)
+            flags = {"saw_outcomes": form.saw == "yes"}
+            briefings.write(request.actor, scenario, task_idx, form.text, form.sources, **flags)
         except AppError as refused:
             problem, status = refused.message, refused.status
         else:

@@ -117,22 +117,22 @@ def _whole(text: str, name: str) -> int:
 def campaign_page(request: MemberRequest, pk: str) -> HttpResponse:
     """Show a campaign: its sentence, its curve, and its roots with their forks."""
     actor = request.actor
-    one = campaigns.visible(actor, pk)
-    found = campaigns.seen(actor, one)
-    shown = found.finding
+    campaign = campaigns.visible(actor, pk)
+    report = campaigns.seen(actor, campaign)
+    shown = report.finding
     context = {
-        "campaign": one,
-        "found": found,
-        "progress": found.progress,
-        "percent": round(100 * found.progress.share),
-        "is_live": found.state in ("forking", "running"),
-        "charts": charts.demand(shown) if shown is not None and one.points else [],
+        "campaign": campaign,
+        "found": report,
+        "progress": report.progress,
+        "percent": round(100 * report.progress.share),
+        "is_live": report.state in ("forking", "running"),
+        "charts": charts.demand(shown) if shown is not None and campaign.points else [],
         "cells": shown.cells if shown is not None else [],
         "kinds": shown.sentences[1:] if shown is not None else [],
-        "points": found.points[:ROOTS],
-        "more": max(0, len(found.points) - ROOTS),
-        "labels": campaigns.labels(one),
-        "change": next(iter(one.change.values()), ""),
+        "points": report.points[:ROOTS],
+        "more": max(0, len(report.points) - ROOTS),
+        "labels": campaigns.labels(campaign),
+        "change": next(iter(campaign.change.values()), ""),
         "may_launch": holds(actor, may_launch),
     }
     return render(request, "runs/campaign.html", context)

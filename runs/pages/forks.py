@@ -211,24 +211,24 @@ def proof(request: MemberRequest, pk: str) -> HttpResponse:
     """Return what the newest fork with the correction `?correction=ID` shows, or the offer to make one."""
     actor = request.actor
     episode = visible_or_404(Episode.every.select_related("project"), actor, pk)
-    found = forks.proof_of(actor, episode, text_of(request.GET, "correction"))
-    may_prove = not found.fork and found.correction.kind in forking.PROVABLE and holds(actor, may_launch)
-    return render(request, "runs/_proof.html", {"proof": found, "episode": episode, "may_prove": may_prove})
+    evidence = forks.proof_of(actor, episode, text_of(request.GET, "correction"))
+    may_prove = not evidence.fork and evidence.correction.kind in forking.PROVABLE and holds(actor, may_launch)
+    return render(request, "runs/_proof.html", {"proof": evidence, "episode": episode, "may_prove": may_prove})
 
 
 @require_GET
 @member_required(may_read, rows=Episode.every.all)
 def tree_page(request: MemberRequest, pk: str) -> HttpResponse:
     """Show the tree of an episode and its branches: one lane for each arm of each fork."""
-    found = lanes.lanes_of(request.actor, pk)
-    forks_made = {one.fork.pk: one.fork for one in found.lanes if one.fork is not None}
-    of_root = [one for one in forks_made.values() if one.parent_id == found.root.pk]
-    last = max(of_root, key=lambda one: one.created_at, default=None)
+    tree = lanes.lanes_of(request.actor, pk)
+    forks_made = {one.fork.pk: one.fork for one in tree.lanes if one.fork is not None}
+    of_root = [one for one in forks_made.values() if one.parent_id == tree.root.pk]
+    last = max(of_root, key=lambda made_fork: made_fork.created_at, default=None)
     context = {
-        "tree": found,
-        "at": last.seq if last is not None else max(1, found.root.last_seq),
+        "tree": tree,
+        "at": last.seq if last is not None else max(1, tree.root.last_seq),
         "forks_count": len(forks_made),
-        "may_launch": holds(request.actor, may_launch) and found.root.is_builtin and not found.root.is_live,
+        "may_launch": holds(request.actor, may_launch) and tree.root.is_builtin and not tree.root.is_live,
     }
     return render(request, "runs/tree.html", context)
 
@@ -277,8 +277,8 @@ def _aligned(actor: Actor, made: Fork, branches: Sequence[Episode]) -> list[Alig
     """Return the actions of the first branch of each arm from the step on, aligned; empty until both have some."""
     firsts = [next((one for one in branches if one.branch_arm == arm), None) for arm in ("treated", "control")]
     sides = [
-        acts_of(trajectory.steps_of(one, (one.branch_seq or 1) - 1, ALIGNED, lens=lens_of(actor, one)))
-        for one in firsts
-        if one is not None
+        acts_of(trajectory.steps_of(branch, (branch.branch_seq or 1) - 1, ALIGNED, lens=lens_of(actor, branch)))
+        for branch in firsts
+        if branch is not None
     ]
     return align(*sides) if len(sides) == 2 and all(sides) else []

@@ -96,77 +96,80 @@ class FixedClaims:
     left_out: int
 
 
-def shown(actor: Actor, found: RunComparison) -> Mapping[str, Any]:
+def shown(actor: Actor, comparison: RunComparison) -> Mapping[str, Any]:
     """Return the values of the page by the names its template uses."""
-    card = overview.card_of(found)
+    card = overview.card_of(comparison)
     return {
-        "head": _head(actor, found, card),
-        "findings": _findings(actor, found, card),
-        "tasks": _tasks(found, [arm.name for arm in card.arms]),
-        "claims": _claims(found),
-        "yaml": to_yaml(tables.plan_now(found.plan)),
+        "head": _head(actor, comparison, card),
+        "findings": _findings(actor, comparison, card),
+        "tasks": _tasks(comparison, [arm.name for arm in card.arms]),
+        "claims": _claims(comparison),
+        "yaml": to_yaml(tables.plan_now(comparison.plan)),
     }
 
 
-def _head(actor: Actor, found: RunComparison, card: RunCard) -> RunHead:
-    plan = found.plan
-    sentence = preflight.finding(plan).words if preflight.is_trial(plan) else found.sentence
+def _head(actor: Actor, comparison: RunComparison, card: RunCard) -> RunHead:
+    plan = comparison.plan
+    sentence = preflight.finding(plan).words if preflight.is_trial(plan) else comparison.sentence
     server = servers.ServerReport(**plan.server) if plan.server else None
     return RunHead(sentence, card, limits.waits(plan), server, causes.causes_of(actor, plan.run))
 
 
-def _findings(actor: Actor, found: RunComparison, card: RunCard) -> RunFindings:
-    asked = asking.asking_of(found)
-    plotted = curve.points_of(found, asked)
+def _findings(actor: Actor, comparison: RunComparison, card: RunCard) -> RunFindings:
+    asked = asking.asking_of(comparison)
+    plotted = curve.points_of(comparison, asked)
     has = {"asking": asked is not None, "curve": bool(plotted)}
-    drawn = curve.charts(plotted, _file(found, "curve"), is_open=any(one.is_open for one in found.tries))
+    drawn = curve.charts(plotted, _file(comparison, "curve"), is_open=any(one.is_open for one in comparison.tries))
     return RunFindings(
-        contrasts=_contrasts(found),
-        effects=found.effects,
-        errata=errata.of_run(actor, found.plan.pk),
-        briefed=[_briefed(found, one) for one in briefings.of_run(found.plan)],
+        contrasts=_contrasts(comparison),
+        effects=comparison.effects,
+        errata=errata.of_run(actor, comparison.plan.pk),
+        briefed=[_briefed(comparison, one) for one in briefings.of_run(comparison.plan)],
         asking=asked,
         blockers=asked.blockers if asked is not None and holds(actor, may_see_asking) else [],
         curves=list(drawn.values()),
-        withdrawn=list(found.plan.arms.filter(withdrawn_at__isnull=False)),
-        completions=charts.completions(found.arms, of_completions(found), _file(found, "completions")),
-        repeats=repeats(found.ends, [arm.name for arm in card.arms]),
-        draws_rewards=found.plan.ended_at is not None and card.ended <= REWARDS_DRAWN,
+        withdrawn=list(comparison.plan.arms.filter(withdrawn_at__isnull=False)),
+        completions=charts.completions(comparison.arms, of_completions(comparison), _file(comparison, "completions")),
+        repeats=repeats(comparison.ends, [arm.name for arm in card.arms]),
+        draws_rewards=comparison.plan.ended_at is not None and card.ended <= REWARDS_DRAWN,
         tables=[name for name in TABLES if has.get(name, True)],
     )
 
 
-def _contrasts(found: RunComparison) -> list[ShownContrast]:
-    modes = {arm.name: arm.expert for arm in found.arms}
-    file = _file(found, "scenarios")
+def _contrasts(comparison: RunComparison) -> list[ShownContrast]:
+    modes = {arm.name: arm.expert for arm in comparison.arms}
+    file = _file(comparison, "scenarios")
     return [
         ShownContrast(
-            one, charts.forest(one, modes[one.arm], file), levels, "" if one.added is None else points(one.added)
+            contrast,
+            charts.forest(contrast, modes[contrast.arm], file),
+            levels,
+            "" if contrast.added is None else points(contrast.added),
         )
-        for one, levels in zip(found.contrasts, found.levels, strict=True)
+        for contrast, levels in zip(comparison.contrasts, comparison.levels, strict=True)
     ]
 
 
-def _briefed(found: RunComparison, one: briefings.OfArm) -> BriefedArm:
-    lacking = [(task, why, reverse("briefing", args=task.rpartition("/")[::2])) for task, why in one.lacking]
-    words = briefing_words(found.plan.document, one.arm).removeprefix("briefed ")
-    return BriefedArm(one.arm, one.given, one.tasks, words, lacking)
+def _briefed(comparison: RunComparison, arm_briefings: briefings.OfArm) -> BriefedArm:
+    lacking = [(task, why, reverse("briefing", args=task.rpartition("/")[::2])) for task, why in arm_briefings.lacking]
+    words = briefing_words(comparison.plan.document, arm_briefings.arm).removeprefix("briefed ")
+    return BriefedArm(arm_briefings.arm, arm_briefings.given, arm_briefings.tasks, words, lacking)
 
 
-def _tasks(found: RunComparison, arms: Sequence[str]) -> TaskTable:
-    rows, more = overview.task_rows(found.tries, arms)
-    left_out = [(arm.name, sorted(arm.excluded.items())) for arm in found.arms if arm.excluded]
-    return TaskTable(overview.by_scenario(rows), more, left_out, found.ruled_later)
+def _tasks(comparison: RunComparison, arms: Sequence[str]) -> TaskTable:
+    rows, more = overview.task_rows(comparison.tries, arms)
+    left_out = [(arm.name, sorted(arm.excluded.items())) for arm in comparison.arms if arm.excluded]
+    return TaskTable(overview.by_scenario(rows), more, left_out, comparison.ruled_later)
 
 
-def _claims(found: RunComparison) -> FixedClaims:
-    fixed = found.claims
+def _claims(comparison: RunComparison) -> FixedClaims:
+    fixed = comparison.claims
     rows = [(one.arm, one.control, f"{100 * one.planned:.3g}%", f"{100 * one.running:.3g}%") for one in fixed.said]
     return FixedClaims(fixed.digest, rows, fixed.tasks, fixed.seeds, len(fixed.left_out))
 
 
-def _file(found: RunComparison, name: str) -> str:
-    return table_address(found.plan.pk, name)
+def _file(comparison: RunComparison, name: str) -> str:
+    return table_address(comparison.plan.pk, name)
 
 
 def table_address(run: str, name: str) -> str:

@@ -54,7 +54,7 @@ def play_page(request: MemberRequest, pk: str) -> HttpResponse:
     problem, draft, status = "", None, 200
     if request.method == "POST":
         try:
-            person.say(request.actor, pk, _number(request), _said(request, tool))
+            person.say(request.actor, pk, _number(request), _posted_turn(request, tool))
         except AppError as refused:
             problem, status = refused.message, refused.status
             draft = decision_fields.draft_of(_form(tool), all_of(request.POST)) if tool else None
@@ -98,7 +98,7 @@ def _number(request: MemberRequest) -> int:
     return number
 
 
-def _said(request: MemberRequest, tool: dict[str, Any] | None) -> dict[str, Any]:
+def _posted_turn(request: MemberRequest, tool: dict[str, Any] | None) -> dict[str, Any]:
     act = text_of(request.POST, "act")
     if act == "give_up":
         return {"gave_up": True}
@@ -113,8 +113,8 @@ def _said(request: MemberRequest, tool: dict[str, Any] | None) -> dict[str, Any]
 def _seen(episode: Episode) -> tuple[str, list[dict[str, str]]]:
     """Return what an agent would have seen: its task, with the first observation of a world that has one, and as texts
     the calls, results and answers so far, without rewards."""
-    found = trajectory.steps_of(episode, lens=MODEL)
-    rows = [as_seen(step) for step in found if step["kind"] in KINDS and step.get("role") != "system"]
+    steps = trajectory.steps_of(episode, lens=MODEL)
+    rows = [as_seen(step) for step in steps if step["kind"] in KINDS and step.get("role") != "system"]
     first = next((step for step in rows if step.get("role") == "user"), None)
     shown = [_texts(step) for step in rows if step is not first]
     task = str(first["content"]) if first is not None else episode.task
@@ -123,20 +123,27 @@ def _seen(episode: Episode) -> tuple[str, list[dict[str, str]]]:
 
 def _texts(step: dict[str, Any]) -> dict[str, str]:
     if is_call(step):
-        given = {name: decision_fields.in_words(value) for name, value in (step.get("arguments") or {}).items()}
-        said = step.get("error") if step.get("error") is not None else step.get("result")
+        arguments = {name: decision_fields.in_words(value) for name, value in (step.get("arguments") or {}).items()}
+        reply = step.get("error") if step.get("error") is not None else step.get("result")
         if not has_come(step):
-            said = "no result"
+            reply = "no result"
         return {
             "name": clean(str(step["name"])),
-            "given": clean("\n".join(f"{name}: {value}" for name, value in given.items()))[:CHARS],
-            "error": clean(_text(said))[:CHARS] if step.get("error") is not None else "",
-            "words": "" if step.get("error") is not None else clean(_text(said))[:CHARS],
+            "given": clean("\n".join(f"{name}: {value}" for name, value in arguments.items()))[:CHARS],
+            "error": clean(_value_text(reply))[:CHARS] if step.get("error") is not None else "",
+            "words": "" if step.get("error") is not None else clean(_value_text(reply))[:CHARS],
         }
     if is_ask(step):
-        return {"name": "ask_expert", "given": clean(str(step["question"])), "words": clean(_text(step.get("advice")))}
-    return {"name": str(step["kind"]), "words": clean(_text(step.get("content") or step.get("text") or ""))[:CHARS]}
+        return {
+            "name": "ask_expert",
+            "given": clean(str(step["question"])),
+            "words": clean(_value_text(step.get("advice"))),
+        }
+    return {
+        "name": str(step["kind"]),
+        "words": clean(_value_text(step.get("content") or step.get("text") or ""))[:CHARS],
+    }
 
 
-def _text(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)

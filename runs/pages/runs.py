@@ -108,10 +108,10 @@ def runs_page(request: MemberRequest) -> HttpResponse:
 def _list(request: MemberRequest, typed: QueryDict, problem: str = "", status: int = 200) -> HttpResponse:
     everything = scoped(Run.objects.all(), request.project)
     state = text_of(request.GET, "state").replace("\x00", "")
-    wanted = Q(plan__state=state) | overview.at_work() if state == PlanState.RUNNING else Q(plan__state=state)
-    shown = everything.filter(wanted) if state else everything
-    found, older = newest(shown, text_of(request.GET, "cursor"), PAGE)
-    cards = overview.cards(request.actor, found)
+    condition = Q(plan__state=state) | overview.at_work() if state == PlanState.RUNNING else Q(plan__state=state)
+    shown = everything.filter(condition) if state else everything
+    runs, older = newest(shown, text_of(request.GET, "cursor"), PAGE)
+    cards = overview.cards(request.actor, runs)
     form = read(typed, RunForm)
     # a form that comes back with an error keeps the arms that were chosen, even none
     chosen_arms = form.arms if request.method == "POST" or form.arms else ["baseline", "expert"]
@@ -144,13 +144,13 @@ def _list(request: MemberRequest, typed: QueryDict, problem: str = "", status: i
 
 
 def _arm_of_form(name: str, chosen: Collection[str], typed: QueryDict) -> dict[str, Any]:
-    said = {
+    fields = {
         "name": name,
         "words": ARMS[name].words,
         "on": name in chosen,
         "asks": ARMS[name].settings.get("expert", "off") != "off",
     }
-    return {**said, "policy": text_of(typed, f"policy_{name}"), "people": text_of(typed, f"people_{name}")}
+    return {**fields, "policy": text_of(typed, f"policy_{name}"), "people": text_of(typed, f"people_{name}")}
 
 
 def _headline(active: int, some: bool) -> str:
@@ -260,12 +260,12 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
     run = visible_or_404(Run.objects.all(), request.actor, pk)
     if not Plan.objects.filter(run=run).exists():
         return redirect(f"{reverse('episodes')}?run={run.pk}")
-    found = compare_run(request.actor, pk)
+    comparison = compare_run(request.actor, pk)
     before, after = overview.beside(run)
     context = {
-        **one_run.shown(request.actor, found),
+        **one_run.shown(request.actor, comparison),
         "run": run,
-        "plan": found.plan,
+        "plan": comparison.plan,
         "before": before,
         "after": after,
         "may_export": holds(request.actor, may_export),
@@ -301,9 +301,13 @@ def table_file(request: MemberRequest, pk: str, name: str) -> HttpResponse:
 def reward_charts(request: MemberRequest, pk: str) -> HttpResponse:
     """Return the charts of shaped rewards. They read every step, so the page requests them only when a user scrolls
     there."""
-    found = compare_run(request.actor, pk)
-    few = sum(arm.ended for arm in found.arms) <= one_run.REWARDS_DRAWN
-    drawn = charts.rewards(rewarding.rows(found.plan), found.arms, one_run.table_address(pk, "rewards")) if few else []
+    comparison = compare_run(request.actor, pk)
+    few = sum(arm.ended for arm in comparison.arms) <= one_run.REWARDS_DRAWN
+    drawn = (
+        charts.rewards(rewarding.rows(comparison.plan), comparison.arms, one_run.table_address(pk, "rewards"))
+        if few
+        else []
+    )
     return render(request, "runs/_rewards.html", {"charts": drawn})
 
 

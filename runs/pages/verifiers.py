@@ -84,5 +84,7 @@ def _last_judged(passes: list[Rejudging], episodes: list[str]) -> dict[str, Reju
     return {one.episode_id: one for one in rows}
 
 
-def _errata_of(one: Rejudging) -> list[errata.ReadableErratum]:
-    return [errata.of_erratum(each) for each in one.errata.select_related("run", "rejudging__version").order_by("pk")]
+def _errata_of(judging: Rejudging) -> list[errata.ReadableErratum]:
+    return [
+        errata.of_erratum(each) for each in judging.errata.select_related("run", "rejudging__version").order_by("pk")
+    ]

@@ -59,9 +59,9 @@ def wheel_page(request: MemberRequest, pk: str) -> HttpResponse:
             if act == "renew":
                 return HttpResponse(status=204)
             where = "episode" if act == "hand_back" else "wheel"
-            said = {"tool": tool["name"]} if tool and act == "call" else {}
-            said |= {"undone": nonce} if act == "undo" else {}
-            return redirect(f"{reverse(where, args=[pk])}{'?' if said else ''}{urlencode(said)}")
+            query = {"tool": tool["name"]} if tool and act == "call" else {}
+            query |= {"undone": nonce} if act == "undo" else {}
+            return redirect(f"{reverse(where, args=[pk])}{'?' if query else ''}{urlencode(query)}")
     part = request.headers.get("HX-Request") == "true"
     context = {**_state(request, episode), "problem": problem, "tool": tool, "tools": tools}
     if not part:
@@ -171,16 +171,16 @@ def _do(request: MemberRequest, episode: Episode, act: str, tool: dict[str, Any]
     elif act in ("call", "say", "propose"):
         # what the agent proposes changes nothing
         hold_s = 0 if act == "propose" else HOLD_S
-        said: dict[str, Any] = {"lease_token": token, "nonce": text_of(request.POST, "nonce"), "hold_s": hold_s}
+        order: dict[str, Any] = {"lease_token": token, "nonce": text_of(request.POST, "nonce"), "hold_s": hold_s}
         if act == "propose":
-            said["propose"] = True
+            order["propose"] = True
         elif act == "say":
-            said["words"] = text_of(request.POST, "words")
+            order["words"] = text_of(request.POST, "words")
         elif tool is None or tool["name"] != text_of(request.POST, "tool"):
             raise Invalid("tool: the episode has no such tool.")
         else:
             value = decision_fields.decision_of(_form(tool), all_of(request.POST))["value"]
-            said["call"] = {"name": tool["name"], "arguments": value}
-        steering.order(actor, episode.pk, read(said, WheelCallBody))
+            order["call"] = {"name": tool["name"], "arguments": value}
+        steering.order(actor, episode.pk, read(order, WheelCallBody))
     else:
         raise Invalid("act: take, renew, call, say, propose, undo, hand_back or limits.")

@@ -60,8 +60,8 @@ def urls() -> list[str]:
 def with_room(before: str = "", lost: str = "") -> str:
     """Return the server for an episode: the one it had `before`, if that responds and has room, otherwise the one with
     the most room. A `lost` one is not asked for some seconds. If none responds, the first one: a call says why."""
-    known = urls()
-    return known[0] if len(known) == 1 else _rooms.choose(known, before, lost)
+    addresses = urls()
+    return addresses[0] if len(addresses) == 1 else _rooms.choose(addresses, before, lost)
 
 
 def silent(age_s: float) -> list[str]:
@@ -83,11 +83,11 @@ class Names:
         self._known: dict[str, tuple[float, list[str]]] = {}
 
     def urls_of(self, url: str) -> list[str]:
-        looked_at, found = self._known.get(url, (-LOOKED_UP_S, []))
+        looked_at, addresses = self._known.get(url, (-LOOKED_UP_S, []))
         if time.monotonic() - looked_at >= LOOKED_UP_S:
-            found = _urls_at(url)
-            self._known[url] = time.monotonic(), found
-        return found
+            addresses = _urls_at(url)
+            self._known[url] = time.monotonic(), addresses
+        return addresses
 
 
 def _urls_at(url: str) -> list[str]:
@@ -96,10 +96,10 @@ def _urls_at(url: str) -> list[str]:
     try:
         if parts.scheme not in ("ws", "http") or not parts.hostname or parts.port is None:
             return [url]
-        found = socket.getaddrinfo(parts.hostname, parts.port, socket.AF_INET, socket.SOCK_STREAM)
+        records = socket.getaddrinfo(parts.hostname, parts.port, socket.AF_INET, socket.SOCK_STREAM)
     except (OSError, ValueError, UnicodeError):
         return [url]
-    addresses = sorted({str(address[0]) for *_, address in found})
+    addresses = sorted({str(address[0]) for *_, address in records})
     if len(addresses) < 2:
         return [url]
     return [urlunsplit(parts._replace(netloc=f"{address}:{parts.port}")) for address in addresses]
@@ -112,27 +112,27 @@ class Rooms:
         self._known: dict[str, Room] = {}
         self._lock = threading.Lock()
 
-    def choose(self, known: Sequence[str], before: str = "", lost: str = "") -> str:
+    def choose(self, addresses: Sequence[str], before: str = "", lost: str = "") -> str:
         # held while servers are asked, so that of many threads one asks
         with self._lock:
-            if lost in known:
+            if lost in addresses:
                 self._known[lost] = Room(time.monotonic())
-            self._ask([url for url in known if self._is_old(url)])
-            found = {url: room for url in known if (room := self._known[url]).responds}
-            if before in found and not found[before].is_full:
+            self._ask([url for url in addresses if self._is_old(url)])
+            rooms = {url: room for url in addresses if (room := self._known[url]).responds}
+            if before in rooms and not rooms[before].is_full:
                 chosen = before
             else:
                 # of equal ones any: other processes choose at the same time
-                chosen = min(found, key=lambda url: (found[url].share, found[url].sent, random.random()), default="")
+                chosen = min(rooms, key=lambda url: (rooms[url].share, rooms[url].sent, random.random()), default="")
             if chosen:
-                found[chosen].sent += 1
-            return chosen or known[0]
+                rooms[chosen].sent += 1
+            return chosen or addresses[0]
 
-    def silent(self, known: Sequence[str], age_s: float) -> list[str]:
+    def silent(self, addresses: Sequence[str], age_s: float) -> list[str]:
         with self._lock:
             now = time.monotonic()
-            self._ask([url for url in known if url not in self._known or now - self._known[url].asked_at > age_s])
-            return [http_address(url) for url in known if not self._known[url].responds]
+            self._ask([url for url in addresses if url not in self._known or now - self._known[url].asked_at > age_s])
+            return [http_address(url) for url in addresses if not self._known[url].responds]
 
     def _is_old(self, url: str) -> bool:
         room = self._known.get(url)
@@ -149,10 +149,10 @@ def room_of(url: str) -> Room:
     now = time.monotonic()
     try:
         answer = httpx.get(http_address(url) + "/stats", timeout=PATIENCE_S, trust_env=False)
-        said = answer.json() if answer.is_success else {}
+        stats = answer.json() if answer.is_success else {}
     except (httpx.HTTPError, httpx.InvalidURL, ValueError):
         return Room(now)
-    counts = [said.get(name) if isinstance(said, dict) else None for name in ("sessions", "max_sessions")]
+    counts = [stats.get(name) if isinstance(stats, dict) else None for name in ("sessions", "max_sessions")]
     sessions, most = [count if type(count) is int and count >= 0 else 0 for count in counts]
     return Room(time.monotonic(), responds=True, sessions=sessions, most=most)
 

@@ -60,9 +60,9 @@ class Claims:
         return digest_of(self.stored())
 
 
-def _stored(one: Statement) -> dict[str, Any]:
-    kind = {"kind": "contrast", "control": one.control} if one.is_contrast else {"kind": "offer"}
-    return {**kind, "arm": one.arm, "planned_error": one.planned, "running_error": one.running}
+def _stored(statement: Statement) -> dict[str, Any]:
+    kind = {"kind": "contrast", "control": statement.control} if statement.is_contrast else {"kind": "offer"}
+    return {**kind, "arm": statement.arm, "planned_error": statement.planned, "running_error": statement.running}
 
 
 def digest_of(stored: Mapping[str, Any]) -> str:
@@ -74,14 +74,14 @@ def made(document: PlanDocument, tasks: Sequence[str], left_out: Mapping[str, st
     """Return the claims of a plan. `tasks` are in the planned order; `left_out` can name others, too."""
     arms = [arm.name for arm in document.arms]
     drawing = [arm.name for arm in document.arms if arm.offer is not None]
-    known = set(tasks)
+    task_set = set(tasks)
     return Claims(
         plan=document.digest,
         order=_order(tasks),
         tasks=len(tasks),
         seeds=document.seeds,
         arms=tuple(arms),
-        left_out={task: why for task, why in sorted(left_out.items()) if task in known},
+        left_out={task: why for task, why in sorted(left_out.items()) if task in task_set},
         said=tuple(statements(arms, document.control, drawing)),
     )
 
@@ -97,8 +97,10 @@ def of_stored(stored: Mapping[str, Any]) -> Claims:
         arms=tuple(units["arms"]),
         left_out=stored["left_out"],
         said=tuple(
-            Statement(one["arm"], one.get("control", ""), one["planned_error"], one["running_error"])
-            for one in stored["statements"]
+            Statement(
+                statement["arm"], statement.get("control", ""), statement["planned_error"], statement["running_error"]
+            )
+            for statement in stored["statements"]
         ),
     )
 

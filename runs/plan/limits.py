@@ -149,14 +149,14 @@ def room(mine: RunLoad, others: Iterable[RunLoad]) -> int:
 def loads() -> dict[str, RunLoad]:
     """Return the load of every running run that has live tries. Reads those that are begun or called for, and one of
     those that wait: a run can have ten thousand, and this is asked at each end of an episode."""
-    found: dict[str, RunLoad] = {}
+    by_run: dict[str, RunLoad] = {}
     begun = [*AT_WORK_STATES, EpisodeState.PARKED]
     with connection.cursor() as cursor:
         cursor.execute(LOADS, [begun, list(AT_WORK_STATES)])
         for plan, parallel, arm, *counts in cursor.fetchall():
             if any(counts):
-                found.setdefault(plan, RunLoad(parallel)).arms[arm] = LiveTries(*counts)
-    return found
+                by_run.setdefault(plan, RunLoad(parallel)).arms[arm] = LiveTries(*counts)
+    return by_run
 
 
 def arm_limits(plan: Plan) -> dict[str, int]:
@@ -194,8 +194,8 @@ def lock(names: Iterable[str]) -> None:
 
 def endpoints(plan: Plan, names: Iterable[str]) -> list[Endpoint]:
     """Return the use of these endpoints: by running built-in episodes, and by tries with a worker call."""
-    wanted = sorted(set(names))
-    if not wanted:
+    endpoint_names = sorted(set(names))
+    if not endpoint_names:
         return []
     called = Q(state=EpisodeState.QUEUED, planned__called_at__isnull=False, planned__plan__state=PlanState.RUNNING)
     asking = Episode.every.filter(called | Q(state__in=AT_WORK_STATES), origin__in=RUN_HERE, policy_kind=MODEL)
@@ -206,7 +206,7 @@ def endpoints(plan: Plan, names: Iterable[str]) -> list[Endpoint]:
         name = str(policy.get("endpoint", FIRST))
         used[name] += 1
         mine[name] += run == plan.run_id
-    return [Endpoint(name, settings.AGENT_LIMITS[name], used[name], mine[name]) for name in wanted]
+    return [Endpoint(name, settings.AGENT_LIMITS[name], used[name], mine[name]) for name in endpoint_names]
 
 
 def chosen(
@@ -219,10 +219,10 @@ def chosen(
     """Return which of the waiting tries, given in planned order as (id, arm), are called: those that fit the room of
     the run, of their arm and of its endpoint. A full arm holds up no other. Pure."""
     left, asked = dict(arms), dict(endpoint_rooms)
-    found: list[str] = []
-    for one, arm in waiting:
+    called: list[str] = []
+    for episode_id, arm in waiting:
         endpoint = endpoint_of_arm.get(arm, "")
-        if len(found) >= room:
+        if len(called) >= room:
             break
         # an arm or an endpoint without a limit has room
         if left.get(arm, 1) <= 0 or asked.get(endpoint, 1) <= 0:
@@ -231,8 +231,8 @@ def chosen(
             left[arm] -= 1
         if endpoint in asked:
             asked[endpoint] -= 1
-        found.append(one)
-    return found
+        called.append(episode_id)
+    return called
 
 
 def _of(used: int, limit: int) -> str:
@@ -249,23 +249,23 @@ def waits(plan: Plan) -> list[str]:
     mine = running.pop(plan.pk, None)
     if plan.state != PlanState.RUNNING or mine is None or not (mine.all.has_uncalled or mine.all.called):
         return []
-    said, load = [], mine.all
+    sentences, load = [], mine.all
     if load.has_uncalled and load.live >= plan.parallel:
-        said.append(f"{_are(load.live, plan.parallel)} live, the limit of this run.")
+        sentences.append(f"{_are(load.live, plan.parallel)} live, the limit of this run.")
     for name, limit in arm_limits(plan).items():
         arm = mine.arms.get(name, LiveTries())
         if arm.has_uncalled and arm.live >= limit:
-            said.append(f"Arm {name}: {_are(arm.live, limit)} live, the limit of this arm.")
+            sentences.append(f"Arm {name}: {_are(arm.live, limit)} live, the limit of this arm.")
     asked = limited(plan)
     wanting = {name for arm, name in asked.items() if mine.arms.get(arm, LiveTries()).has_uncalled}
-    for one in endpoints(plan, wanting):
-        if not one.room:
-            others = f", {one.used - one.mine} of them of other runs" if one.used > one.mine else ""
-            said.append(
-                f"Model {one.name}: {_of(one.used, one.limit)} {'asks' if one.used == 1 else 'ask'} it{others}."
+    for model in endpoints(plan, wanting):
+        if not model.room:
+            others = f", {model.used - model.mine} of them of other runs" if model.used > model.mine else ""
+            sentences.append(
+                f"Model {model.name}: {_of(model.used, model.limit)} {'asks' if model.used == 1 else 'ask'} it{others}."
             )
     bound = share(mine, running.values())
     if bound is not None and load.has_uncalled and load.busy >= bound:
         rivals = sum(one.wants_more for one in running.values())
-        said.append(f"{rivals} other run{'' if rivals == 1 else 's'} share the workers.")
-    return said
+        sentences.append(f"{rivals} other run{'' if rivals == 1 else 's'} share the workers.")
+    return sentences

@@ -71,8 +71,8 @@ class Strict(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _is_storable(cls, value: Any) -> Any:
-        for one in value if isinstance(value, list) else [value]:
-            clean_text(one)
+        for part in value if isinstance(value, list) else [value]:
+            clean_text(part)
         return value
 
 
@@ -279,14 +279,14 @@ def differing(stored: Mapping[str, Any], plan: PlanDocument) -> list[str]:
 
 def _said_in(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a plan's fields without empty and derived ones; older plans may lack them."""
-    said: dict[str, Any] = {"environment": "awm", "complete_at": COMPLETE_AT, **_without_none(document)}
-    if said["control"] == said["arms"][0]["name"]:
-        del said["control"]
-    if not said.get("primary"):
-        said.pop("primary", None)
-    if isinstance(said["tasks"], Mapping):
-        said["tasks"] = {"partial": False, **said["tasks"]}
-    return said
+    fields: dict[str, Any] = {"environment": "awm", "complete_at": COMPLETE_AT, **_without_none(document)}
+    if fields["control"] == fields["arms"][0]["name"]:
+        del fields["control"]
+    if not fields.get("primary"):
+        fields.pop("primary", None)
+    if isinstance(fields["tasks"], Mapping):
+        fields["tasks"] = {"partial": False, **fields["tasks"]}
+    return fields
 
 
 def _without_none(value: Any) -> Any:
@@ -299,17 +299,17 @@ def plan_from_yaml(text: str, folder: Path | None = None) -> PlanDocument:
     """Return the plan in a YAML text. With a folder, the gates that its arms name are read from files there: a plan
     from elsewhere names none of this machine's. Raises `BadPlan`."""
     try:
-        said = yaml_text.read(text)
-        return plan_of(said if folder is None else _with_gates(said, folder))
+        document = yaml_text.read(text)
+        return plan_of(document if folder is None else _with_gates(document, folder))
     except yaml_text.BadYaml as error:
         raise BadPlan(f"The plan is not YAML: {error}") from error
 
 
-def _with_gates(said: Any, folder: Path) -> Any:
-    arms = said.get("arms") if isinstance(said, Mapping) else None
+def _with_gates(document: Any, folder: Path) -> Any:
+    arms = document.get("arms") if isinstance(document, Mapping) else None
     if not isinstance(arms, list):
-        return said
-    return {**said, "arms": [_with_gate(arm, folder) for arm in arms]}
+        return document
+    return {**document, "arms": [_with_gate(arm, folder) for arm in arms]}
 
 
 def _with_gate(arm: Any, folder: Path) -> Any:
@@ -363,7 +363,7 @@ def recipes() -> dict[str, str]:
 
 def recipe(name: str) -> PlanDocument:
     """Return the plan of a recipe. Raises `BadPlan`."""
-    known = recipes()
-    if name not in known:
-        raise BadPlan(f"There is no recipe {name!r}. Recipes are {', '.join(known)}.")
-    return plan_from_yaml(known[name])
+    by_name = recipes()
+    if name not in by_name:
+        raise BadPlan(f"There is no recipe {name!r}. Recipes are {', '.join(by_name)}.")
+    return plan_from_yaml(by_name[name])

@@ -29,8 +29,8 @@ def unverified(episodes: Collection[str]) -> dict[str, str]:
     """Return why these finished episodes have no outcome, by episode; one that still waits for its verifier is not
     included."""
     reports = EpisodeEvent.objects.filter(episode__in=list(episodes), verb=NOT_VERIFIED)
-    found = dict.fromkeys(reports.values_list("episode_id", flat=True), LOST)
-    return found | dict.fromkeys(
+    reasons = dict.fromkeys(reports.values_list("episode_id", flat=True), LOST)
+    return reasons | dict.fromkeys(
         reports.filter(reason__regex=WITHOUT).values_list("episode_id", flat=True), NO_VERIFIER
     )
 

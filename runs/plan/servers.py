@@ -122,7 +122,7 @@ class ServerReport:
             return ["It was full at the launch. The first episode that gets a session finds out what it offers."]
         more = f" and {len(self.tools) - SHOWN_TOOLS} more" if len(self.tools) > SHOWN_TOOLS else ""
         tasks = ", ".join(f"{number:,} in {name}" for name, number in self.splits.items())
-        found = [
+        sentences = [
             f"{self.kind.capitalize()}: {', '.join(self.tools[:SHOWN_TOOLS])}{more} (schemas {self.digest[:12]}).",
             *([f"Left out, because awmweb uses these names: {', '.join(self.reserved)}."] if self.reserved else []),
             f"Tasks: {tasks}." if tasks else "It lists no tasks: a task is a seed, or an ID that the plan lists.",
@@ -131,8 +131,8 @@ class ServerReport:
         ]
         if self.sessions is not None:
             takes = "1 session" if self.sessions == 1 else f"{self.sessions} sessions"
-            found.append(f"It takes {takes} at a time, and no more of the run's episodes run at the same time.")
-        return found
+            sentences.append(f"It takes {takes} at a time, and no more of the run's episodes run at the same time.")
+        return sentences
 
     def stored(self) -> dict[str, Any]:
         """Return the part that a run stores."""
@@ -145,10 +145,10 @@ def profile(name: str, before: str = "") -> ServerProfile:
     if name == BUILTIN:
         return ServerProfile(BUILTIN, choosing.with_room(before))
     if name not in settings.ENVIRONMENTS:
-        known = ", ".join([BUILTIN, *settings.ENVIRONMENTS])
-        raise UnknownEnvironment(f"AWMWEB_ENVIRONMENTS names no server {name!r}. Known: {known}.")
-    given: dict[str, Any] = settings.ENVIRONMENTS[name]
-    return ServerProfile(name, **given)
+        names = ", ".join([BUILTIN, *settings.ENVIRONMENTS])
+        raise UnknownEnvironment(f"AWMWEB_ENVIRONMENTS names no server {name!r}. Known: {names}.")
+    fields: dict[str, Any] = settings.ENVIRONMENTS[name]
+    return ServerProfile(name, **fields)
 
 
 def known(name: str) -> ServerProfile:
@@ -244,8 +244,8 @@ async def _discovered(at: ServerProfile, report: ServerReport, schema: dict[str,
         async with asyncio.timeout(DISCOVERY_S):
             report = replace(report, splits=await splits_of(at))
             async with at.plain_client(schema) as session:
-                found = with_offer(at, report, await session.offered())
-                return replace(found, sessions=await _few(at))
+                full_report = with_offer(at, report, await session.offered())
+                return replace(full_report, sessions=await _few(at))
     except CapacityReached as full:
         # a state that passes: the episodes wait for a session, and the first one asks
         return replace(report, sessions=full.sessions)
@@ -301,16 +301,16 @@ async def _splits(client: httpx.AsyncClient) -> dict[str, int]:
         if isinstance(listed, list)
         else []
     )
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for split in named[:MAX_SPLITS]:
         if not split.isprintable() or not 0 < len(split) <= 200 or split == SEED:
             raise ValueError(f"Its Task API names a split {one_line(repr(split))}.")
-        said = await _json(client, f"/{name}/num_tasks", {"split": split})
-        number = said.get("num_tasks") if isinstance(said, dict) else None
+        reply = await _json(client, f"/{name}/num_tasks", {"split": split})
+        number = reply.get("num_tasks") if isinstance(reply, dict) else None
         if type(number) is not int or not 0 <= number < 2**31:
             raise ValueError(f"Its Task API does not say how many tasks are in {one_line(split)}.")
-        found[split] = number
-    return found
+        sizes[split] = number
+    return sizes
 
 
 async def _environment_name(client: httpx.AsyncClient) -> str:
@@ -326,27 +326,27 @@ def task_texts(at: ServerProfile, split: str, indexes: list[int]) -> dict[int, s
 
 
 async def _task_texts(at: ServerProfile, split: str, indexes: list[int]) -> dict[int, str]:
-    found: dict[int, str] = {}
-    wanted, size = set(indexes), 0
+    texts: dict[int, str] = {}
+    index_set, size = set(indexes), 0
     try:
         async with asyncio.timeout(DISCOVERY_S), _client(at, DISCOVERY_S) as client:
             name = await _environment_name(client)
             for start in sorted({index - index % TASKS_OF_A_READ for index in indexes}):
                 asked = {"split": split, "start": start, "stop": start + TASKS_OF_A_READ}
-                said = await _json(client, f"/{name}/task_range", asked)
-                specs = said.get("tasks") if isinstance(said, dict) else None
+                reply = await _json(client, f"/{name}/task_range", asked)
+                specs = reply.get("tasks") if isinstance(reply, dict) else None
                 if not isinstance(specs, list):
                     continue
-                for index, one in enumerate(specs[:TASKS_OF_A_READ], start):
-                    if index in wanted and (text := writable(task_text(one)[:MAX_TEXT])):
-                        found[index], size = text, size + len(text)
+                for index, spec in enumerate(specs[:TASKS_OF_A_READ], start):
+                    if index in index_set and (text := writable(task_text(spec)[:MAX_TEXT])):
+                        texts[index], size = text, size + len(text)
                 if size > MAX_TEXTS:
                     raise ValueError(f"The words of its tasks have more than {MAX_TEXTS >> 20} MB.")
     except _PASSING as error:
         raise _silent(at, error) from error
     except (httpx.HTTPError, ValueError) as error:
         raise NotPlayable(f"The environment server {at.name} did not name its tasks. {reason_of(error)}") from error
-    return found
+    return texts
 
 
 def _client(at: ServerProfile, patience_s: float) -> httpx.AsyncClient:
@@ -376,14 +376,14 @@ async def _json(client: httpx.AsyncClient, path: str, body: Mapping[str, Any] | 
 
 async def _object(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
     """Return an object, or an empty one: an external server may lack this address and still work."""
-    said = await _json(client, path)
-    return said if isinstance(said, dict) else {}
+    reply = await _json(client, path)
+    return reply if isinstance(reply, dict) else {}
 
 
 def object_of(answer: httpx.Response) -> dict[str, Any]:
     """Return an object, or an empty one: an external server may lack this address and still work."""
-    said = answer.json() if answer.is_success else {}
-    return said if isinstance(said, dict) else {}
+    body = answer.json() if answer.is_success else {}
+    return body if isinstance(body, dict) else {}
 
 
 def _line(value: Any) -> str:

@@ -68,9 +68,9 @@ class Spent:
         for role, counted in ((AGENT, self.agents), (EXPERT, self.experts), (EXPERT, self.briefings)):
             for endpoint, tokens in sorted(counted.items()):
                 # a run without stored prices has none
-                known = prices.get(role, {}).get(endpoint, {})
-                rate = TokenPrice.model_validate(known["rate"]) if "rate" in known else None
-                bill.add(str(known.get("model", endpoint)), tokens, rate)
+                price = prices.get(role, {}).get(endpoint, {})
+                rate = TokenPrice.model_validate(price["rate"]) if "rate" in price else None
+                bill.add(str(price.get("model", endpoint)), tokens, rate)
         bill.uncounted(self.uncounted)
         return bill
 
@@ -100,12 +100,12 @@ def costs_of(run: Run) -> list[Cost]:
     )
     # once for all arms: a query per arm would read the steps of all of them each time
     counted = _agent_tokens(episodes)
-    found = []
+    costs = []
     for name in names:
         took = _spent(episodes.filter(arm=name), counted)
         took.briefings = _tokens_by_model(ModelCall.objects.filter(run=run, arm=name))
-        found.append(_cost(name, took, plan.prices if plan else {}))
-    return found
+        costs.append(_cost(name, took, plan.prices if plan else {}))
+    return costs
 
 
 def _cost(name: str, took: Spent, prices: Prices) -> Cost:
@@ -129,17 +129,19 @@ def spent(episodes: QuerySet[Episode]) -> Spent:
 
 
 def _spent(episodes: QuerySet[Episode], counted: Mapping[str, Tokens]) -> Spent:
-    found = Spent(experts=_expert_tokens(episodes), human_s=human_s(episodes))
-    for one in episodes.only("state", "policy", "policy_kind", "policy_name", "started_at", "ended_at"):
+    total = Spent(experts=_expert_tokens(episodes), human_s=human_s(episodes))
+    for episode in episodes.only("state", "policy", "policy_kind", "policy_name", "started_at", "ended_at"):
         # one that never began took nothing
-        found.episodes += one.started_at is not None
-        found.wall_s += (one.ended_at - one.started_at).total_seconds() if one.started_at and one.ended_at else 0.0
-        if one.pk in counted:
-            endpoint = _endpoint(one)
-            found.agents[endpoint] = found.agents.get(endpoint, Tokens()) + counted[one.pk]
-        elif one.policy_kind == "model" and one.state == EpisodeState.FINISHED:
-            found.uncounted += 1
-    return found
+        total.episodes += episode.started_at is not None
+        total.wall_s += (
+            (episode.ended_at - episode.started_at).total_seconds() if episode.started_at and episode.ended_at else 0.0
+        )
+        if episode.pk in counted:
+            endpoint = _endpoint(episode)
+            total.agents[endpoint] = total.agents.get(endpoint, Tokens()) + counted[episode.pk]
+        elif episode.policy_kind == "model" and episode.state == EpisodeState.FINISHED:
+            total.uncounted += 1
+    return total
 
 
 def _endpoint(episode: Episode) -> str:
@@ -155,13 +157,13 @@ def _agent_tokens(episodes: QuerySet[Episode]) -> dict[str, Tokens]:
     ends = {
         pk: None if state in LIVE_STATES else seq for pk, state, seq in episodes.values_list("pk", "state", "last_seq")
     }
-    found = _kept.of(ends)
-    missing = [pk for pk in ends if pk not in found]
+    by_episode = _kept.of(ends)
+    missing = [pk for pk in ends if pk not in by_episode]
     if missing:
         read = _read_tokens(missing)
-        _kept.keep({(pk, seq): read[pk] for pk, seq in ends.items() if pk not in found and seq is not None})
-        found |= read
-    return {pk: tokens for pk, tokens in found.items() if tokens.all}
+        _kept.keep({(pk, seq): read[pk] for pk, seq in ends.items() if pk not in by_episode and seq is not None})
+        by_episode |= read
+    return {pk: tokens for pk, tokens in by_episode.items() if tokens.all}
 
 
 def tokens_in(_actor: Actor, episodes: Sequence[str]) -> dict[str, str]:
@@ -172,15 +174,15 @@ def tokens_in(_actor: Actor, episodes: Sequence[str]) -> dict[str, str]:
 def _read_tokens(ids: Sequence[str]) -> dict[str, Tokens]:
     # a body is text: this finds the turns that can have counts, and `tokens_of` reads them
     kinds = (StepKind.MESSAGE, StepKind.NOTE)  # a note has what all turns of a file used that counted none by itself
-    said = Step.objects.filter(episode__in=among(ids), kind__in=kinds, body__contains='"usage"').order_by()
-    found = dict.fromkeys(ids, Tokens())
+    steps = Step.objects.filter(episode__in=among(ids), kind__in=kinds, body__contains='"usage"').order_by()
+    totals = dict.fromkeys(ids, Tokens())
     # the first steps of a branch are copies, which its parent paid for
     branches = Episode.every.filter(pk__in=among(ids), branch_seq__isnull=False)
     begins = {pk: seq or 0 for pk, seq in branches.values_list("pk", "branch_seq")}
-    for episode, seq, body in said.values_list("episode_id", "seq", "body").iterator(BATCH):
+    for episode, seq, body in steps.values_list("episode_id", "seq", "body").iterator(BATCH):
         if seq >= begins.get(episode, 0):
-            found[episode] += tokens_of(json.loads(body).get("usage"))
-    return found
+            totals[episode] += tokens_of(json.loads(body).get("usage"))
+    return totals
 
 
 class _Kept:
@@ -230,18 +232,18 @@ def table(costs: Iterable[Cost]) -> list[dict[str, Any]]:
     """Return the costs as rows of a table; the money is empty where a part of it is unknown."""
     return [
         {
-            "arm": one.arm,
-            "episodes": one.episodes,
-            "tokens_in": one.agent.prompt,
-            "tokens_cached": one.agent.cached,
-            "tokens_out": one.agent.completion,
-            "tokens_reasoning": one.agent.reasoning,
-            "expert_tokens": one.expert.all,
-            "briefing_tokens": one.briefing.all,
-            "usd": "" if one.usd is None else round(one.usd, 6),
-            "unknown": "; ".join(one.unknown),
-            "wall_s": round(one.wall_s, 1),
-            "human_s": round(one.human_s, 1),
+            "arm": cost.arm,
+            "episodes": cost.episodes,
+            "tokens_in": cost.agent.prompt,
+            "tokens_cached": cost.agent.cached,
+            "tokens_out": cost.agent.completion,
+            "tokens_reasoning": cost.agent.reasoning,
+            "expert_tokens": cost.expert.all,
+            "briefing_tokens": cost.briefing.all,
+            "usd": "" if cost.usd is None else round(cost.usd, 6),
+            "unknown": "; ".join(cost.unknown),
+            "wall_s": round(cost.wall_s, 1),
+            "human_s": round(cost.human_s, 1),
         }
-        for one in costs
+        for cost in costs
     ]

@@ -148,7 +148,7 @@ async def _made(
     if lost:
         raise lost[0]
     # in the order in which they were made, so that the same seed gives the same pack
-    for (name, _), task in sorted(proven.items(), key=lambda one: one[0]):
+    for (name, _), task in sorted(proven.items(), key=lambda pair: pair[0]):
         result.tasks[name].append(task)
     return result
 
@@ -174,7 +174,7 @@ async def _world_of(pack: Pack, name: str, result: MadeTasks) -> _Readable:
 async def _candidates(
     pack: Pack, name: str, world: _Readable, per_fact: int, seed: int, result: MadeTasks
 ) -> list[BlockedTask]:
-    found: list[BlockedTask] = []
+    tasks: list[BlockedTask] = []
     for idx in range(pack.scenario(name).task_count):
         turns = pack.scripts(name, idx).get(ORACLE)
         if not turns or not all(map(_acts_alone, turns)):
@@ -200,10 +200,10 @@ async def _candidates(
                 if isinstance(task, str):
                     result.unfit[task] += 1
                 else:
-                    found.append(task)
-    if len(found) > MAX_TASKS:
-        result.unfit[f"a scenario has at most {MAX_TASKS} tasks"] += len(found) - MAX_TASKS
-    return found[:MAX_TASKS]
+                    tasks.append(task)
+    if len(tasks) > MAX_TASKS:
+        result.unfit[f"a scenario has at most {MAX_TASKS} tasks"] += len(tasks) - MAX_TASKS
+    return tasks[:MAX_TASKS]
 
 
 def _acts_alone(turn: Any) -> bool:
@@ -228,8 +228,8 @@ def _revealed(value: str, fact: Fact, world: _Readable, session: _Session) -> st
 async def _disproof(scenario: str, idx: int, task: BlockedTask, world: _Readable, result: MadeTasks) -> str:
     """Return why a candidate is refused; "" if everything about it is proven."""
     value, fact = str(task.value), task.fact
-    for known in (value, fact.text):
-        if holds_words(words_of(task.text), known):
+    for phrase in (value, fact.text):
+        if holds_words(words_of(task.text), phrase):
             return "the task's text still holds the value"
     try:
         with_fact = await _play(scenario, idx, task.oracle, result)
@@ -279,10 +279,10 @@ async def _play(scenario: str, idx: int, turns: Sequence[Turn], result: MadeTask
                 results.append("")
                 wrote.append(False)
                 continue
-            found = await client.call_tool(call["name"], call.get("arguments") or {})
-            said = found.tool_result if found.ok else found.error
-            results.append(words_of(json.dumps(said, ensure_ascii=False, default=str)))
-            wrote.append(bool(found.state_diff))
+            observation = await client.call_tool(call["name"], call.get("arguments") or {})
+            reply = observation.tool_result if observation.ok else observation.error
+            results.append(words_of(json.dumps(reply, ensure_ascii=False, default=str)))
+            wrote.append(bool(observation.state_diff))
         verdict = await client.verify(answer)
     return _Session(verdict.reward_type == "complete", results, wrote)
 

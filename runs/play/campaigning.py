@@ -188,28 +188,30 @@ def planned(actor: Actor, start: CampaignStart) -> CampaignPlan:
     """
     may_launch(actor)
     change = forking.change_of(start.change)
-    given = change.model_dump(exclude_none=True)
-    if not given.keys() & set(Campaign.Kind.values):
+    change_fields = change.model_dump(exclude_none=True)
+    if not change_fields.keys() & set(Campaign.Kind.values):
         raise Invalid(f"change: a campaign changes one of {', '.join(Campaign.Kind.values)}.")
     if change.policy is not None:
         launching.policy_named(change.policy)
     view, query = _chosen(actor, start)
-    said = _filters(query)
-    if Origin.BRANCH in said.get("origin", ()):
+    filters = _filters(query)
+    if Origin.BRANCH in filters.get("origin", ()):
         raise Invalid("query: branches are no roots of a campaign.")
-    ids = sorted(matching(actor, said).order_by().values_list("pk", flat=True).distinct(), key=_drawn)
+    ids = sorted(matching(actor, filters).order_by().values_list("pk", flat=True).distinct(), key=_drawn)
     if not ids:
         raise Invalid("query: no episode matches.")
     roots = Episode.objects.select_related("project").in_bulk(ids[: start.most])
     places = [place for pk in ids[: start.most] for place in _places(actor, roots[pk], start, change)]
-    kind = next(iter(given))
-    return CampaignPlan(start, query, view, kind, given, len(ids), places)
+    kind = next(iter(change_fields))
+    return CampaignPlan(start, query, view, kind, change_fields, len(ids), places)
 
 
 def _filters(query: str) -> dict[str, list[str]]:
     """Return the filters of a list's address. An unknown one is refused later, where the list would leave it out."""
-    said = QueryDict(query.removeprefix("?"))
-    return {name: values for name in said if name not in LOOKS and (values := list(filter(None, texts_of(said, name))))}
+    params = QueryDict(query.removeprefix("?"))
+    return {
+        name: values for name in params if name not in LOOKS and (values := list(filter(None, texts_of(params, name))))
+    }
 
 
 def _drawn(pk: str) -> str:
@@ -226,8 +228,8 @@ def _chosen(actor: Actor, start: CampaignStart) -> tuple[str, str]:
     named = list(views.filter(name=start.view)[:2])
     if len(named) > 1:
         raise Invalid(f"view: several views are named {start.view}. Use the ID.")
-    found = named[0] if named else visible_or_404(views, actor, start.view)
-    return found.name, found.query
+    view = named[0] if named else visible_or_404(views, actor, start.view)
+    return view.name, view.query
 
 
 def _places(actor: Actor, root: Episode, start: CampaignStart, change: forking.ForkChange) -> list[RootPlace]:
@@ -308,8 +310,8 @@ def launch(actor: Actor, start: CampaignStart, pk: str = "") -> Campaign:
         author_key=actor.key,
     )
     CampaignPoint.objects.bulk_create(
-        CampaignPoint(campaign=made, root=one.root, share=one.share, seq=one.seq, reason=one.reason)
-        for one in plan.places
+        CampaignPoint(campaign=made, root=place.root, share=place.share, seq=place.seq, reason=place.reason)
+        for place in plan.places
     )
     record(actor, "campaign.launched", made.pk, f"{plan.kind}, {plan.roots} roots, {plan.branches} branches")
     transaction.on_commit(functools.partial(launching.campaign_later, made.pk))

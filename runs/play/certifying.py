@@ -72,7 +72,7 @@ def tasks(scenario: str = "") -> list[OracleTask]:
 
 
 def _of_pack(pack: Pack, scenarios: Sequence[str]) -> list[OracleTask]:
-    found = []
+    oracle_tasks = []
     for scenario in scenarios:
         for task_idx in range(pack.scenario(scenario).task_count):
             script = pack.scripts(scenario, task_idx).get(ORACLE, [])
@@ -80,18 +80,20 @@ def _of_pack(pack: Pack, scenarios: Sequence[str]) -> list[OracleTask]:
             calls = [turn["call"] for turn in script if "call" in turn]
             if calls:
                 made = [(one["name"], one.get("arguments") or {}) for one in calls]
-                found.append(OracleTask(scenario, task_idx, made, pack.digests[scenario]))
-    return found
+                oracle_tasks.append(OracleTask(scenario, task_idx, made, pack.digests[scenario]))
+    return oracle_tasks
 
 
 async def certified(chosen: Sequence[OracleTask]) -> AsyncIterator[tuple[OracleTask, Certified]]:
     """Run each task's oracle, then replay it in another environment; store and yield the certificates."""
     for task in chosen:
-        found = await _certify_task(task)
+        certificate = await _certify_task(task)
         place = {"scenario": task.scenario, "task_idx": task.task_idx, "scenario_digest": task.version}
         # of an oracle the place is the number of the call, from 1
-        await database_sync_to_async(_keep)(found, found.checked + 1, source=Certificate.Source.ORACLE, **place)
-        yield task, found
+        await database_sync_to_async(_keep)(
+            certificate, certificate.checked + 1, source=Certificate.Source.ORACLE, **place
+        )
+        yield task, certificate
 
 
 async def _certify_task(task: OracleTask) -> Certified:
@@ -110,8 +112,8 @@ async def _certify_task(task: OracleTask) -> Certified:
 
 
 async def _call(client: EnvironmentClient, name: str, arguments: dict[str, Any]) -> Made:
-    found = await client.call_tool(name, arguments)
-    return Made(name, arguments, mark=found.metadata.get("mark"))
+    observation = await client.call_tool(name, arguments)
+    return Made(name, arguments, mark=observation.metadata.get("mark"))
 
 
 async def _final(client: EnvironmentClient) -> str:
@@ -133,15 +135,15 @@ async def certify_episode(episode: Episode) -> Certified:
     try:
         final = episode.world.get("final", "")
         at_server = servers.known(episode.environment)
-        found = await replayed(at_server, episode.scenario, episode.task_idx, episode.world or None, made, final)
+        certificate = await replayed(at_server, episode.scenario, episode.task_idx, episode.world or None, made, final)
     except ServerUnreachable as away:
         raise NoServer(str(away)) from away
-    at = calls[found.checked]["seq"] if found.checked < len(calls) else episode.last_seq
-    found = replace(found, clocks=episode.clocks)
+    at = calls[certificate.checked]["seq"] if certificate.checked < len(calls) else episode.last_seq
+    certificate = replace(certificate, clocks=episode.clocks)
     version = episode.scenario_digest
     place = {"scenario": episode.scenario, "task_idx": episode.task_idx, "scenario_digest": version, "episode": episode}
-    await database_sync_to_async(_keep)(found, at, source=Certificate.Source.EPISODE, **place)
-    return found
+    await database_sync_to_async(_keep)(certificate, at, source=Certificate.Source.EPISODE, **place)
+    return certificate
 
 
 async def replayed(
@@ -200,14 +202,14 @@ async def _once(
     return Certified(restored.grade, len(made), restored.calls, restored.difference)
 
 
-def _keep(found: Certified, place: int, **about: Any) -> None:
+def _keep(certificate: Certified, place: int, **about: Any) -> None:
     """Store a certificate; `place` is the step at which the replay ended."""
-    is_refused = found.grade == Certificate.Grade.REFUSED
+    is_refused = certificate.grade == Certificate.Grade.REFUSED
     Certificate.objects.create(
-        grade=found.grade,
-        calls=found.calls,
-        checked=found.checked,
-        difference=found.difference[:2000].replace("\x00", ""),
+        grade=certificate.grade,
+        calls=certificate.calls,
+        checked=certificate.checked,
+        difference=certificate.difference[:2000].replace("\x00", ""),
         differs_at=place if is_refused else None,
         **about,
     )

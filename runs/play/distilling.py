@@ -85,8 +85,8 @@ async def briefing_for(episode: Episode) -> dict[str, Any] | None | Literal["lat
     if briefing is None and arm.briefing != HUMAN:
         if not await _do(briefings.leads, row):
             return LATER
-        said = await _distilled(row, str(arm.briefing), bool(arm.outcomes))
-        briefing = await _do(lambda: briefings.keep(row, **said))
+        fields = await _distilled(row, str(arm.briefing), bool(arm.outcomes))
+        briefing = await _do(lambda: briefings.keep(row, **fields))
     if briefing is None or not briefing.text:
         await _do(noting.note_unbriefed, episode.pk, briefing.reason if briefing else NOTHING_WRITTEN)
         return None
@@ -103,13 +103,13 @@ async def _distilled(row: PlannedTry, name: str, with_outcomes: bool) -> dict[st
     try:
         model = expert_model(row.plan.run.project, briefings.model_of(name))
         about |= {"author": model.name, "sources": material.sources}
-        return {**about, "text": await _said(row, model, material, with_outcomes)}
+        return {**about, "text": await _model_briefing(row, model, material, with_outcomes)}
     except (EndpointError, NoExpertModel) as fault:
         log.warning("no briefing for %s of run %s: %s", row.task, row.plan.pk, fault.message)
         return {**about, "reason": f"The expert model gave no briefing: {fault.message}"[:2000]}
 
 
-async def _said(row: PlannedTry, model: Actor, material: Material, with_outcomes: bool) -> str:
+async def _model_briefing(row: PlannedTry, model: Actor, material: Material, with_outcomes: bool) -> str:
     """Return a model's briefing. Raises `EndpointError`, at the last try with what was wrong with its words."""
     for left in reversed(range(TRIES)):
         # again before each try: one try can use up the budget
@@ -137,7 +137,7 @@ async def _asked(row: PlannedTry, model: Actor, material: Material, with_outcome
         # an endpoint without counts: about four characters a token
         cost["tokens"] = total if isinstance(total, int) and total >= 0 else (len(prompt) + len(words)) // 4
         cost["by_kind"] = counts_by_kind(usage) if isinstance(usage, dict) else None
-        text, fault = _read(words, material)
+        text, fault = _read_briefing(words, material)
         if fault:
             raise Unusable(fault)
         return text
@@ -150,12 +150,12 @@ async def _asked(row: PlannedTry, model: Actor, material: Material, with_outcome
         await _do(lambda: desk.called(model, None, "briefing", duration_s=took, fault=fault, **cost))
 
 
-def _read(words: str, material: Material) -> tuple[str, str]:
+def _read_briefing(words: str, material: Material) -> tuple[str, str]:
     """Return the briefing in a model's text, or the reason there is none."""
-    given = (object_in(words) or {}).get("briefing")
-    if not isinstance(given, str):
+    briefing = (object_in(words) or {}).get("briefing")
+    if not isinstance(briefing, str):
         return "", "its answer is not the JSON object that was asked for"
-    text = given.encode("utf-8", "replace").decode().replace("\x00", "").strip()
+    text = briefing.encode("utf-8", "replace").decode().replace("\x00", "").strip()
     if not text:
         return "", "it had nothing to advise"
     if len(text) > BRIEFING_MAX:
@@ -171,26 +171,26 @@ def _material(row: PlannedTry, with_outcomes: bool) -> Material:
     # nothing of the run itself: an arm must not learn from another
     rows = rows.filter(ended_at__lt=row.plan.run.created_at).exclude(run=row.plan.run).select_related("run")
     held_out = splits.held_out(project)
-    found = [one for one in rows[:LOOKED_AT] if not briefings.is_held_out(held_out, task, one.split, one.run)]
+    episodes = [one for one in rows[:LOOKED_AT] if not briefings.is_held_out(held_out, task, one.split, one.run)]
     types: dict[str, str] = {}
     if with_outcomes:
-        proved = outcomes.proved_of(project).filter(episode__in=found)
+        proved = outcomes.proved_of(project).filter(episode__in=episodes)
         types = dict(proved.values_list("episode_id", "reward_type"))
-        kinds = [[one for one in found if one.pk in types and (types[one.pk] == "complete") is is_complete]
+        kinds = [[one for one in episodes if one.pk in types and (types[one.pk] == "complete") is is_complete]
                  for is_complete in (True, False)]  # fmt: skip
-        found = [one for kind in kinds for one in kind[:EACH]]
+        episodes = [one for kind in kinds for one in kind[:EACH]]
     attempts: list[dict[str, Any]] = []
     room = MATERIAL_CHARS
-    for one in found[:SOURCES]:
-        attempt = _attempt(one, types.get(one.pk))
+    for episode in episodes[:SOURCES]:
+        attempt = _attempt(episode, types.get(episode.pk))
         room -= len(json.dumps(attempt))
         # the first attempt is always shown, however long it is
         if room < 0 and attempts:
             break
         attempts.append(attempt)
-    tools = bounded_tools(found[0].tools) if found else []
+    tools = bounded_tools(episodes[0].tools) if episodes else []
     data = {"task": row.episode.task, "tools": tools, "attempts": attempts}
-    sources = [one.pk for one in found[: len(attempts)]]
+    sources = [one.pk for one in episodes[: len(attempts)]]
     return Material(data, sources, repairs.secrets_of(project, row.scenario, row.task_idx))
 
 

@@ -93,10 +93,10 @@ def status() -> ServerStatus:
     )
 
 
-def _partial(said: Any) -> list[Partial]:
-    if not isinstance(said, dict):
+def _partial(report: Any) -> list[Partial]:
+    if not isinstance(report, dict):
         return []
-    entries = [(str(name), entry) for name, entry in said.items() if isinstance(entry, dict)]
+    entries = [(str(name), entry) for name, entry in report.items() if isinstance(entry, dict)]
     return [
         Partial(name, _count(entry, "failures"), _count(entry, "statements"), [str(one) for one in _list(entry)])
         for name, entry in entries
@@ -108,6 +108,6 @@ def _list(entry: dict[str, Any]) -> list[Any]:
     return reasons if isinstance(reasons, list) else []
 
 
-def _count(said: dict[str, Any], name: str) -> int:
-    value = said.get(name)
+def _count(counts: dict[str, Any], name: str) -> int:
+    value = counts.get(name)
     return value if isinstance(value, int) else 0

@@ -163,11 +163,11 @@ def point_of(steps: Steps, seq: int) -> BranchPoint:
     is_first = is_end or step is acts[0]
     message = next((one for one in of_turn if is_message(one)), None) if is_first else None
     cut = min(one["seq"] for one in of_turn) if is_first else step["seq"]
-    said = str(message.get("content", "")) if message is not None else ""
-    return BranchPoint(cut, step, _kept(step, said), is_first, said)
+    content = str(message.get("content", "")) if message is not None else ""
+    return BranchPoint(cut, step, _kept(step, content), is_first, content)
 
 
-def _kept(step: Mapping[str, Any], said: str) -> list[dict[str, Any]]:
+def _kept(step: Mapping[str, Any], content: str) -> list[dict[str, Any]]:
     """Return the steps that make a recorded choice again."""
     if is_message(step):
         # without what the model was paid for
@@ -175,18 +175,18 @@ def _kept(step: Mapping[str, Any], said: str) -> list[dict[str, Any]]:
     if is_ask(step):
         asked = {name: step[name] for name in ("question", "context") if step.get(name) is not None}
         again = _plain(step, ("kind", "turn", "call_id", "ask", "question", "context", "files", "typed", "advice"))
-        return [_calling(step, said, ASK_TOOL, asked), again]
-    return [_calling(step, said, step["name"], step.get("arguments") or {})]
+        return [_calling(step, content, ASK_TOOL, asked), again]
+    return [_calling(step, content, step["name"], step.get("arguments") or {})]
 
 
 def _plain(step: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: step[name] for name in names if step.get(name) is not None}
 
 
-def _calling(step: Mapping[str, Any], said: str, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _calling(step: Mapping[str, Any], content: str, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the message of a turn that is about to make one call, which the loop then makes."""
     call = {"name": name, "arguments": dict(arguments), **_plain(step, ("call_id",))}
-    return {"kind": "message", "role": "assistant", "content": said, "turn": step["turn"], "calls": [call]}
+    return {"kind": "message", "role": "assistant", "content": content, "turn": step["turn"], "calls": [call]}
 
 
 def arms_of(
@@ -200,28 +200,28 @@ def arms_of(
     `NotForkable`. Pure."""
     seq, step = point.step["seq"], point.step
     before, by_author = levels["before"], levels["author"]
-    known = Knowledge(Knowledge.most([before, by_author]))
+    combined = Knowledge(Knowledge.most([before, by_author]))
     kept = ArmPlan(BranchArm.CONTROL, point.kept, levels["kept"])
     if change.call is not None:
         call = _calling(step, point.said, change.call.name, change.call.arguments)
-        return [ArmPlan(BranchArm.TREATED, [call], known), kept]
+        return [ArmPlan(BranchArm.TREATED, [call], combined), kept]
     if change.ask is not None:
         question = _calling(step, point.said, ASK_TOOL, change.ask.model_dump())
-        return [ArmPlan(BranchArm.TREATED, [question], known), kept]
+        return [ArmPlan(BranchArm.TREATED, [question], combined), kept]
     if change.advice is not None:
         if not is_ask(step) or step.get("typed") is not None:
             raise NotForkable(f"Step {seq} is no plain question. Other advice needs one; elsewhere add words.")
-        privilege = Privilege.BLIND if known == Knowledge.BLIND else Privilege.SEES_VERIFIER
+        privilege = Privilege.BLIND if combined == Knowledge.BLIND else Privilege.SEES_VERIFIER
         advice = {"text": change.advice, "source": "human", "author": author, "privilege": privilege.value}
-        return [ArmPlan(BranchArm.TREATED, [point.kept[0], {**point.kept[1], "advice": advice}], known), kept]
+        return [ArmPlan(BranchArm.TREATED, [point.kept[0], {**point.kept[1], "advice": advice}], combined), kept]
     if not point.first:
         raise NotForkable(f"The agent chose step {seq} together with the call before. Change the call, or fork there.")
     if change.words is not None:
         words = {"kind": "message", "role": "user", "content": change.words}
-        return [ArmPlan(BranchArm.TREATED, [words], known), ArmPlan(BranchArm.CONTROL, [], before)]
+        return [ArmPlan(BranchArm.TREATED, [words], combined), ArmPlan(BranchArm.CONTROL, [], before)]
     if change.policy is not None:
         # both choose afresh: against the recorded choice, the model would differ and the draw as well
-        return [ArmPlan(BranchArm.TREATED, [], known, policy), ArmPlan(BranchArm.CONTROL, [], before)]
+        return [ArmPlan(BranchArm.TREATED, [], combined, policy), ArmPlan(BranchArm.CONTROL, [], before)]
     return [ArmPlan(BranchArm.TREATED, [], before), kept]
 
 
@@ -240,11 +240,11 @@ def knowledge(actor: Actor, parent: Episode, steps: Steps, point: BranchPoint) -
 
 def knowledge_before(parent: Episode, earlier: Steps) -> Knowledge:
     """Return what those knew whose words or acts are in these first steps."""
-    known = [parent.knowledge or Knowledge.BLIND, *map(_advice_text, earlier)]
+    levels = [parent.knowledge or Knowledge.BLIND, *map(_advice_text, earlier)]
     # a person at the wheel of an informed episode can have read its verifier
     if parent.expert == ExpertMode.INFORMED and any(one.get("acted_by") is not None for one in earlier):
-        known.append(Knowledge.SEES_VERIFIER)
-    return Knowledge(Knowledge.most(known))
+        levels.append(Knowledge.SEES_VERIFIER)
+    return Knowledge(Knowledge.most(levels))
 
 
 def _with_correction(actor: Actor, row: Correction, level: Knowledge) -> Knowledge:
@@ -257,8 +257,8 @@ def _with_correction(actor: Actor, row: Correction, level: Knowledge) -> Knowled
 
 def _advice_text(step: Mapping[str, Any]) -> str:
     """Return what those knew whose words are in a step."""
-    said = (step.get("advice") or {}) if is_ask(step) else step if is_briefing(step) else {}
-    return Knowledge.SEES_VERIFIER if said.get("privilege") == Privilege.SEES_VERIFIER else Knowledge.BLIND
+    source = (step.get("advice") or {}) if is_ask(step) else step if is_briefing(step) else {}
+    return Knowledge.SEES_VERIFIER if source.get("privilege") == Privilege.SEES_VERIFIER else Knowledge.BLIND
 
 
 def estimate(steps: Steps, point: BranchPoint) -> ForkEstimate:
@@ -305,8 +305,8 @@ def asks_freely(parent: Episode) -> bool:
 
 def _other_policy(parent: Episode, name: str) -> dict[str, Any]:
     """Return a policy by its name with the limits of the episode's own. Raises `UnknownPolicy` or `NoEndpoint`."""
-    wanted = launching.playable(parent.scenario, parent.task_idx or 0, launching.policy_named(name))
-    return {name: value for name, value in parent.policy.items() if name not in launching.OF_POLICY} | wanted
+    policy = launching.playable(parent.scenario, parent.task_idx or 0, launching.policy_named(name))
+    return {name: value for name, value in parent.policy.items() if name not in launching.OF_POLICY} | policy
 
 
 def place_of(parent: Episode, seq: int) -> tuple[Steps, BranchPoint]:
@@ -442,14 +442,14 @@ def _restored(parent: Episode, steps: Steps) -> str:
             return await certifying.replayed(at, parent.scenario, parent.task_idx, parent.world, made)
 
     try:
-        found = async_to_sync(replayed)()
+        certificate = async_to_sync(replayed)()
     except TimeoutError as slow:
         raise NotForkable(f"The world could not be restored within {RESTORE_S:g} s.") from slow
     except AwmenvError as away:
         raise NoServer(str(away)) from away
-    if found.grade == Certificate.Grade.REFUSED:
-        raise NotForkable(f"The world cannot be restored. {found.difference}")
-    return found.grade
+    if certificate.grade == Certificate.Grade.REFUSED:
+        raise NotForkable(f"The world cannot be restored. {certificate.difference}")
+    return certificate.grade
 
 
 def is_spent(fork_id: str) -> bool:

@@ -117,11 +117,11 @@ class LocalDashboard:
     async def start_episode(self, task: str, **fields: Any) -> EpisodePort:
         fields = {name: value for name, value in fields.items() if value is not None}
         if self.queued is not None:  # the plan set all other fields; the loop has checked the tools
-            tools, found = [tool.model_dump() for tool in fields.get("tools", [])], self.found()
+            tools, env_fields = [tool.model_dump() for tool in fields.get("tools", [])], self.found()
             if tools != self.queued.tools:  # an attempt that continues usually finds them stored
-                found["tools"] = tools
-            if found:
-                await patiently(noting.note_environment, self.queued.pk, self.queued.attempt, **found)
+                env_fields["tools"] = tools
+            if env_fields:
+                await patiently(noting.note_environment, self.queued.pk, self.queued.attempt, **env_fields)
             return LocalEpisode(self.actor, self.queued, self.queued.attempt)
         fields.setdefault("key", new_id())
         plan = EpisodeStart(task=task, **fields)
@@ -152,10 +152,10 @@ class LocalEpisode:
     async def ask(self, question: str, *, deadline_s: int = 300, key: str | None = None, **fields: Any) -> Advice:
         await self.heartbeat()  # an attempt that has ended must not send an ask
         seq = self.last_seq + 1
-        given = {name: value for name, value in fields.items() if value is not None}
+        extras = {name: value for name, value in fields.items() if value is not None}
         plan = {"key": key or f"{self.id}/{seq}", "episode": self.id, "seq": seq, "deadline_s": deadline_s}
-        wanted = AskOpen.model_validate({**plan, "question": question, **given})
-        ask, _ = await patiently(opening.open_ask, self.actor, wanted)
+        ask_open = AskOpen.model_validate({**plan, "question": question, **extras})
+        ask, _ = await patiently(opening.open_ask, self.actor, ask_open)
         self.last_seq = seq
         return await self._advice(ask.pk)
 
@@ -165,8 +165,8 @@ class LocalEpisode:
     async def wait_for_advice(self, ask: str, deadline_s: int = 0, typed: Mapping[str, Any] | None = None) -> Advice:
         """Wait until the ask closes; its own deadline was set when it was opened. A question that a branch was begun
         with was another episode's, and has its answer in the record."""
-        if self._episode.is_branch and (known := await patiently(_copied_advice, self._episode, ask)) is not None:
-            return known
+        if self._episode.is_branch and (advice := await patiently(_copied_advice, self._episode, ask)) is not None:
+            return advice
         return await self._advice(ask, await patiently(_view, self.actor, ask))
 
     async def _advice(self, ask: str, view: AskView | None = None) -> Advice:

@@ -57,9 +57,9 @@ class PersonPolicy:
         # listen before the first look: a turn that comes in between wakes this loop
         async with hub().listening(episode_topic(self.episode.pk)) as listener:
             while True:
-                said = await patiently(_said_or_waiting, *mine)
-                if said is not None:
-                    return _turn(said)
+                turn = await patiently(_said_or_waiting, *mine)
+                if turn is not None:
+                    return _turn(turn)
                 waited = clock() - began
                 if await patiently(_park_if_due, *mine, waited):
                     raise Parked("The episode is parked until its player goes on.")
@@ -70,10 +70,10 @@ class PersonPolicy:
                     continue
 
 
-def _turn(said: Mapping[str, Any]) -> Turn:
-    call = said.get("call")
+def _turn(turn: Mapping[str, Any]) -> Turn:
+    call = turn.get("call")
     calls = [Call(call["name"], dict(call["arguments"]))] if call else []
-    return Turn(calls=calls, answer=said.get("answer"), gave_up=bool(said.get("gave_up")))
+    return Turn(calls=calls, answer=turn.get("answer"), gave_up=bool(turn.get("gave_up")))
 
 
 @transaction.atomic
@@ -82,11 +82,11 @@ def _said_or_waiting(actor: Actor, episode_id: str, attempt: int, number: int) -
     also if another attempt has taken over: a wait without an end would hold its thread."""
     if not recording.locked(actor, episode_id, attempt).is_live:
         raise EpisodeEnded
-    found = PersonTurn.objects.filter(episode=episode_id, number=number).first()
-    if found is None:
+    row = PersonTurn.objects.filter(episode=episode_id, number=number).first()
+    if row is None:
         ask_steps.note_waiting(episode_id)
         return None
-    return dict(found.said)
+    return dict(row.said)
 
 
 def _park_if_due(actor: Actor, episode_id: str, attempt: int, number: int, waited_s: float) -> bool:
@@ -158,16 +158,16 @@ def say(actor: Actor, episode_id: str, number: int, said: Mapping[str, Any]) -> 
     _store(actor, episode, number, _checked(episode, said))
 
 
-def _checked(episode: Episode, said: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(episode: Episode, turn: Mapping[str, Any]) -> dict[str, Any]:
     """Return a turn as it is stored. Raises `Invalid` for a tool that the episode does not have, or no words."""
-    if said.get("gave_up"):
+    if turn.get("gave_up"):
         return {"gave_up": True, "answer": None}
-    if "answer" in said:
-        answer = str(said["answer"]).strip()
+    if "answer" in turn:
+        answer = str(turn["answer"]).strip()
         if not 1 <= len(answer) <= TEXT_MAX:
             raise Invalid(f"answer: 1 to {TEXT_MAX:,} characters.")
         return {"answer": answer}
-    call = said["call"]
+    call = turn["call"]
     if call["name"] not in {one["name"] for one in tools_of(episode)}:
         raise Invalid("tool: this episode has no such tool.")
     return {"call": {"name": call["name"], "arguments": dict(call["arguments"])}}
@@ -179,8 +179,8 @@ def tools_of(episode: Episode) -> list[dict[str, Any]]:
     return [one for one in episode.tools or [] if one.get("name") != ASK_TOOL] + asks
 
 
-def _store(actor: Actor, episode: Episode, number: int, said: dict[str, Any]) -> None:
-    PersonTurn.objects.create(episode=episode, number=number, said=said, author=actor.name, author_key=actor.key)
+def _store(actor: Actor, episode: Episode, number: int, turn: dict[str, Any]) -> None:
+    PersonTurn.objects.create(episode=episode, number=number, said=turn, author=actor.name, author_key=actor.key)
     ask_steps.go_on(episode, "its player sent a turn")
     # the wait was the person's: the loop gets its whole silence time from here
     episode.heartbeat_at = timezone.now()

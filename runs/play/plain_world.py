@@ -64,8 +64,8 @@ class PlainWorld(PlainClient):
         try:
             self.offer = await self.offered()
             if self._then is not None and not self._then.digest:
-                found = await _first_word(self._at, self._now, self._then, self.offer)
-                stored = await in_database(planning.keep_server)(self.episode.run_id, found.stored())
+                report = await _first_word(self._at, self._now, self._then, self.offer)
+                stored = await in_database(planning.keep_server)(self.episode.run_id, report.stored())
                 self._then = ServerReport(**stored)
             self._refuse_other(self.offer.digest)
         except BaseException:

@@ -67,7 +67,7 @@ def play(episode_id: str, worker: str = "") -> None:
     """Run a queued episode to its end, and the next ones in this thread. It stays queued while no environment server
     responds; an error is stored as a fault."""
     with parking.threads.occupy(), database.one_connection():
-        relay.thread.play(episode_id, lambda one: _traced(one, one == episode_id, worker))
+        relay.thread.play(episode_id, lambda next_id: _traced(next_id, next_id == episode_id, worker))
 
 
 def _traced(episode_id: str, is_called: bool, worker: str) -> None:
@@ -83,10 +83,10 @@ def _span(name: str, *, turn: int) -> AbstractContextManager[object]:
 
 
 async def _play(episode_id: str, worker: str) -> None:
-    found = await in_database(_planned)(episode_id)
-    if found is None:
+    planned = await in_database(_planned)(episode_id)
+    if planned is None:
         return
-    episode, policy = found
+    episode, policy = planned
     actor = system(episode.project)
     # begun first, like any other: a call that runs twice fails the episode once
     if isinstance(policy, AppError):
@@ -180,12 +180,12 @@ async def _world(actor: Actor, episode: Episode) -> _World | PlainWorld:
     if at.name == servers.BUILTIN:
         return _World(actor, episode, at, extended=True)
     # in a thread: the client blocks, and other coroutines of this loop must go on
-    said, schema = await asyncio.to_thread(servers.asked, at)
-    if said.problem:
-        raise ServerUnreachable(f"Cannot reach the environment server {at.name} at {said.address}: {said.problem}")
-    if said.plain:
-        return await in_database(plain_world)(episode, at, said, schema)
-    return _World(actor, episode, at, said.extended)
+    report, schema = await asyncio.to_thread(servers.asked, at)
+    if report.problem:
+        raise ServerUnreachable(f"Cannot reach the environment server {at.name} at {report.address}: {report.problem}")
+    if report.plain:
+        return await in_database(plain_world)(episode, at, report, schema)
+    return _World(actor, episode, at, report.extended)
 
 
 def _server_before(episode: Episode) -> str:
@@ -331,15 +331,15 @@ async def _through(
 def rule_of(episode: Episode) -> AskRule | None:
     """Return the rule of when to ask of an episode; None if its arm has none, or had it withdrawn before the episode
     first began. The digest of a gate is checked as it is read."""
-    said = episode.policy.get("ask")
-    if not said:
+    asking = episode.policy.get("ask")
+    if not asking:
         return None
     planned = episode.root  # a branch is in no arm: it asks as its root did
     arm = Arm.objects.select_related("plan").get(plan=planned.run_id, name=planned.arm)
     if arm.withdrawn_at is not None and planned.started_at is not None and arm.withdrawn_at <= planned.started_at:
         return None
     rule = rules_of(arm.plan)[arm.name]
-    return AskRule(rule if isinstance(rule, str) else AskGate(**rule), str(said["key"]), bool(said["seen"]))
+    return AskRule(rule if isinstance(rule, str) else AskGate(**rule), str(asking["key"]), bool(asking["seen"]))
 
 
 def policy_of(episode: Episode) -> Policy:
@@ -370,7 +370,7 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
     """Run the verifier in the mode of the task, and store its outcome. A lost environment, or a task without a
     verifier, leaves the episode unverified, which is never a failed task."""
     try:
-        mode, said = await _retried(lambda: _verdict(world, final_answer))
+        mode, verdict = await _retried(lambda: _verdict(world, final_answer))
         version = await patiently(repairs.in_force, episode.project, episode.scenario, episode.task_idx)
         repaired = None
         if version is not None:
@@ -383,15 +383,15 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
     except AwmenvError as refused:
         await patiently(noting.note_unverified, actor, episode.pk, str(refused))
         return
-    if said.reward_type == NO_VERIFIER:
-        await patiently(noting.note_unverified, actor, episode.pk, said.error or "The task has no verifier.")
+    if verdict.reward_type == NO_VERIFIER:
+        await patiently(noting.note_unverified, actor, episode.pk, verdict.error or "The task has no verifier.")
         return
-    mode = str(said.metadata.get("mode", mode))
-    final = str((said.metadata.get("world") or {}).get("final") or "") if mode == "code" else ""
+    mode = str(verdict.metadata.get("mode", mode))
+    final = str((verdict.metadata.get("world") or {}).get("final") or "") if mode == "code" else ""
     # the check is one of the pack's verifier
-    health = Health.from_wire(said.metadata.get("health")) if repaired is None else None
-    tier, partial = str(said.metadata.get("tier", "")), BuildReport.from_wire(said.metadata.get("partial"))
-    outcome = _outcome(said, mode)
+    health = Health.from_wire(verdict.metadata.get("health")) if repaired is None else None
+    tier, partial = str(verdict.metadata.get("tier", "")), BuildReport.from_wire(verdict.metadata.get("partial"))
+    outcome = _outcome(verdict, mode)
     if repaired is not None:
         # what changed is the same; what it means, the repaired verifier alone says
         outcome = _outcome(repaired, "code").model_copy(update={"state_diff": outcome.state_diff})
@@ -403,10 +403,10 @@ async def _verdict(world: Any, final_answer: str | None) -> tuple[str, Any]:
     """Return the verifier's mode and result."""
     # a task can have a verifier of either form
     for mode in ("code", "sql"):
-        said = await world.verify(final_answer=final_answer, mode=mode)
-        if said.reward_type != NO_VERIFIER:
+        verdict = await world.verify(final_answer=final_answer, mode=mode)
+        if verdict.reward_type != NO_VERIFIER:
             break
-    return mode, said
+    return mode, verdict
 
 
 async def _retried(judge: Callable[[], Awaitable[Said]]) -> Said:
@@ -428,16 +428,16 @@ async def _retried(judge: Callable[[], Awaitable[Said]]) -> Said:
     raise AssertionError("the last try returns or raises")
 
 
-def _outcome(said: Any, mode: str) -> Outcome:
-    details = {"verify_result": said.verify_result, "error": said.error, "mode": mode}
-    details |= {name: said.metadata[name] for name in ("duration_ms", "tier") if name in said.metadata}
+def _outcome(verdict: Any, mode: str) -> Outcome:
+    details = {"verify_result": verdict.verify_result, "error": verdict.error, "mode": mode}
+    details |= {name: verdict.metadata[name] for name in ("duration_ms", "tier") if name in verdict.metadata}
     return Outcome(
         # an environment without a verifier says it of itself
         source="reported" if mode == OF_ENVIRONMENT else "verifier",
-        reward_type=said.reward_type or "verifier_error",
-        reward=said.reward,
+        reward_type=verdict.reward_type or "verifier_error",
+        reward=verdict.reward,
         details={name: value for name, value in details.items() if value is not None},
-        state_diff=said.state_diff or {},
+        state_diff=verdict.state_diff or {},
     )
 
 

@@ -95,15 +95,15 @@ async def _probe(task: ProbedTask, server: str) -> Probe:
         row.attempts = {}
         try:
             for name, attempt in ATTEMPTS.items():
-                found, calls = await attempt(task)
-                health = Health.from_wire(found.metadata.get("health"))
+                observation, calls = await attempt(task)
+                health = Health.from_wire(observation.metadata.get("health"))
                 if health is not None and not health.unchecked:  # the server's check can finish after the first attempt
                     row.health = health.wire()
-                verdict = found.verify_result or {}
+                verdict = observation.verify_result or {}
                 # a verifier that does not run says nothing about any attempt, so one is enough
                 if verdict.get("execution_status") != "success":
-                    return _with_state(row, State.UNVERIFIABLE, str(verdict.get("error_message") or found.error))
-                row.attempts[name] = {"outcome": found.reward_type, "calls": calls}
+                    return _with_state(row, State.UNVERIFIABLE, str(verdict.get("error_message") or observation.error))
+                row.attempts[name] = {"outcome": observation.reward_type, "calls": calls}
         except ServerUnreachable as away:
             raise NoServer(str(away)) from away
         except AwmenvError as failed:
@@ -168,17 +168,21 @@ async def _read_of(scenario: str, task_idx: int) -> AsyncIterator[tuple[Environm
 async def _all_read(client: EnvironmentClient, without: set[str]) -> list[str]:
     """Return the results of the tools that seem to read, each called once. Raises `_Changed`."""
     chosen = [tool for tool in await client.list_tools() if tool.name.startswith(READS) and tool.name not in without]
-    said: list[str] = []
+    replies: list[str] = []
     for tool in chosen:
         arguments = _arguments(tool)
-        if arguments is None or len(said) == CALLS:
+        if arguments is None or len(replies) == CALLS:
             continue
-        found = await client.call_tool(tool.name, arguments)
+        observation = await client.call_tool(tool.name, arguments)
         # a name that begins like a read and a call that writes: this session no longer counts
-        if found.state_diff:
+        if observation.state_diff:
             raise _Changed(tool.name)
-        said.append(json.dumps(found.tool_result if found.ok else found.error, ensure_ascii=False, default=str))
-    return said
+        replies.append(
+            json.dumps(
+                observation.tool_result if observation.ok else observation.error, ensure_ascii=False, default=str
+            )
+        )
+    return replies
 
 
 def _arguments(tool: Tool) -> dict[str, Any] | None:

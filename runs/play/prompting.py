@@ -73,10 +73,10 @@ def cut_at(steps: Sequence[Mapping[str, Any]], seq: int) -> int:
         raise NotForkable(f"Step {seq} is no choice of the agent. Continue from a call, a question or its message.")
     cut = seq
     # what the agent said right before its call is part of the same choice
-    for one in reversed([one for one in steps if one["seq"] < seq]):
-        if not is_message(one) or one.get("role") != "assistant":
+    for earlier_step in reversed([one for one in steps if one["seq"] < seq]):
+        if not is_message(earlier_step) or earlier_step.get("role") != "assistant":
             break
-        cut = one["seq"]
+        cut = earlier_step["seq"]
     return cut
 
 
@@ -85,12 +85,12 @@ def _is_choice(step: Mapping[str, Any]) -> bool:
 
 
 def _messages(episode: Episode, before: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    said = messages(before)
-    if any(one["role"] == "user" for one in said):
-        return said
+    history = messages(before)
+    if any(one["role"] == "user" for one in history):
+        return history
     # a loop need not record the task as a message
-    place = next((number for number, one in enumerate(said) if one["role"] != "system"), len(said))
-    return [*said[:place], {"role": "user", "content": episode.task}, *said[place:]]
+    place = next((number for number, one in enumerate(history) if one["role"] != "system"), len(history))
+    return [*history[:place], {"role": "user", "content": episode.task}, *history[place:]]
 
 
 def _why_no_fork(actor: Actor, episode: Episode) -> str:

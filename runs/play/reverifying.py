@@ -64,9 +64,9 @@ class Repair:
 def request(actor: Actor, scenario: str, task_idx: int, code: str = "", reason: str = "") -> Rejudging:
     """Ask a worker to judge the stored episodes of a task again: by a repaired verifier, or without code by the one in
     force."""
-    one = prepare(actor, scenario, task_idx, code, reason)
-    launching.reverify_later(one.pk)
-    return one
+    judging = prepare(actor, scenario, task_idx, code, reason)
+    launching.reverify_later(judging.pk)
+    return judging
 
 
 @transaction.atomic
@@ -90,34 +90,34 @@ def prepare(actor: Actor, scenario: str, task_idx: int, code: str = "", reason: 
 def visible_pass(actor: Actor, rejudging_id: str) -> Rejudging:
     """Return a pass. Raises `BlindReview` while this actor has to judge an episode of its task blind."""
     may_repair(actor)
-    one = visible_or_404(Rejudging.objects.select_related("version", "project"), actor, rejudging_id)
-    if visibility.judges_blind(actor, one.scenario, one.task_idx):
+    judging = visible_or_404(Rejudging.objects.select_related("version", "project"), actor, rejudging_id)
+    if visibility.judges_blind(actor, judging.scenario, judging.task_idx):
         raise BlindReview
-    return one
+    return judging
 
 
 def judge_all(rejudging_id: str, on_judged: OnJudged = lambda done, total: None) -> Rejudging:
     """Judge every episode that a pass has yet to judge, and end the pass. A call that was lost goes on with the rest.
 
     Raises `NoServer`."""
-    one = Rejudging.objects.select_related("project", "version").get(pk=rejudging_id)
-    if one.ended_at is not None:
-        return one
+    judging = Rejudging.objects.select_related("project", "version").get(pk=rejudging_id)
+    if judging.ended_at is not None:
+        return judging
     if not settings.ATTEST_KEY:
         raise NoServer("The environment server shares no key with awmweb, so it runs no repaired verifier.")
-    work = Repair(one, repairs.code_of(one.version, one.scenario, one.task_idx))
+    work = Repair(judging, repairs.code_of(judging.version, judging.scenario, judging.task_idx))
     # again and again: others end meanwhile, judged by the verifier before
-    while waiting := rejudging.to_judge(one):
-        done = len(rejudging.judged_before(one))
+    while waiting := rejudging.to_judge(judging):
+        done = len(rejudging.judged_before(judging))
         total = done + len(waiting)
         for start in range(0, len(waiting), BATCH):
             batch = waiting[start : start + BATCH]
-            found = async_to_sync(_judged_together)(work, batch)
-            rejudging.keep(row for row in found if isinstance(row, RejudgedEpisode))
-            _raise_first(found)
+            outputs = async_to_sync(_judged_together)(work, batch)
+            rejudging.keep(row for row in outputs if isinstance(row, RejudgedEpisode))
+            _raise_first(outputs)
             done += len(batch)
             on_judged(done, total)
-    return rejudging.end(one.pk)
+    return rejudging.end(judging.pk)
 
 
 def wake_forgotten() -> int:
@@ -131,12 +131,12 @@ def wake_forgotten() -> int:
     return len(forgotten)
 
 
-def _raise_first(found: Sequence[RejudgedEpisode | BaseException | None]) -> None:
-    for one in found:
-        if isinstance(one, ServerUnreachable):
-            raise NoServer(str(one)) from one
-        if isinstance(one, BaseException):
-            raise one
+def _raise_first(outputs: Sequence[RejudgedEpisode | BaseException | None]) -> None:
+    for output in outputs:
+        if isinstance(output, ServerUnreachable):
+            raise NoServer(str(output)) from output
+        if isinstance(output, BaseException):
+            raise output
 
 
 async def _judged_together(work: Repair, batch: Sequence[Episode]) -> Sequence[RejudgedEpisode | BaseException | None]:
@@ -162,12 +162,12 @@ async def _judged(work: Repair, episode: Episode) -> RejudgedEpisode | None:
     if not episode.world or any(call.mark is None for call in made):
         return _lost(row, "The world was not recorded.")
     try:
-        said, row.grade = await _in_its_world(work, episode, made)
+        observation, row.grade = await _in_its_world(work, episode, made)
     except ServerUnreachable:
         raise
     except AwmenvError as fault:
         return _lost(row, str(fault))
-    return _with_verdict(row, said)
+    return _with_verdict(row, observation)
 
 
 def _lost(row: RejudgedEpisode, why: str) -> RejudgedEpisode:
@@ -175,13 +175,15 @@ def _lost(row: RejudgedEpisode, why: str) -> RejudgedEpisode:
     return row
 
 
-def _with_verdict(row: RejudgedEpisode, said: Observation) -> RejudgedEpisode:
-    row.after, row.reward = said.reward_type or NO_VERDICT, said.reward
-    result = said.verify_result if isinstance(said.verify_result, dict) else {}
-    row.details = {"verify_result": result, "mode": "code", "tier": str(said.metadata.get("tier", ""))}
+def _with_verdict(row: RejudgedEpisode, observation: Observation) -> RejudgedEpisode:
+    row.after, row.reward = observation.reward_type or NO_VERDICT, observation.reward
+    result = observation.verify_result if isinstance(observation.verify_result, dict) else {}
+    row.details = {"verify_result": result, "mode": "code", "tier": str(observation.metadata.get("tier", ""))}
     if row.after == NO_VERDICT:
         row.result = Result.FAILED
-        row.why = str(result.get("error_message") or said.error or "It gave no verdict.").replace("\x00", "")[:2000]
+        row.why = str(result.get("error_message") or observation.error or "It gave no verdict.").replace("\x00", "")[
+            :2000
+        ]
     else:
         row.result = Result.KEPT if row.after == row.before else Result.CHANGED
     return row
@@ -217,12 +219,12 @@ async def _once(
         async for _same in client.calls_again((call.name, call.arguments, call.mark) for call in made):
             pass
         await client.settle()
-        said = await _sent(client, work.code, episode.final_answer)
-        recorded, final = episode.world.get("final"), (said.metadata.get("world") or {}).get("final")
+        observation = await _sent(client, work.code, episode.final_answer)
+        recorded, final = episode.world.get("final"), (observation.metadata.get("world") or {}).get("final")
         # *content* means other bytes and the same rows, so the digest of the last database differs, too
         if recorded and final != recorded and client.restored.grade != "content":
             raise Diverged("The final database differs.")
-        return said, client.restored.grade
+        return observation, client.restored.grade
 
 
 async def said_by(world: Any, version: VerifierVersion, final_answer: str | None) -> Observation:

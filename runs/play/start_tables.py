@@ -64,7 +64,7 @@ def all_values(scenario: str, base: Any) -> dict[str, list[Any]]:
     if not isinstance(base, dict) or not settings.ATTEST_KEY:
         raise NoServer(NO_RECORD)
     about = {"scenario": scenario, "clock": base.get("clock"), "digest": base.get("digest")}
-    first, found = _read_page(about, "", 0), dict[str, list[Any]]()
+    first, columns = _read_page(about, "", 0), dict[str, list[Any]]()
     if first.more or sum(first.tables.values()) > MAX_SEARCHED:
         raise NoServer(f"{scenario} has more than {MAX_TABLES} tables or {MAX_SEARCHED} rows.")
     for table, count in first.tables.items():
@@ -74,10 +74,10 @@ def all_values(scenario: str, base: Any) -> dict[str, list[Any]]:
             read += len(page.rows)
             for row in page.rows:
                 for column, value in row.items():
-                    found.setdefault(column, []).append(value)
+                    columns.setdefault(column, []).append(value)
             if not page.rows:
                 raise NoServer(f"The environment server does not show all rows of {scenario}.")
-    return found
+    return columns
 
 
 def _read_page(about: dict[str, Any], table: str, offset: int) -> StartTablesPage:
@@ -97,18 +97,18 @@ class _Answers:
 
     def of(self, key: str, about: dict[str, Any]) -> StartTablesPage:
         with self._lock:
-            ends, found = self._kept.get(key, (0.0, StartTablesPage()))
+            ends, page = self._kept.get(key, (0.0, StartTablesPage()))
         if time.monotonic() < ends:
-            return found
+            return page
         # outside the lock: two requests can ask for the same page, but none waits for the other's
-        found = _fetched(about)
+        page = _fetched(about)
         with self._lock:
             # the start of a recorded world never changes; a failure can pass
-            self._kept[key] = (time.monotonic() + (FAILED_S if found.problem else float("inf")), found)
+            self._kept[key] = (time.monotonic() + (FAILED_S if page.problem else float("inf")), page)
             self._kept.move_to_end(key)
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
-        return found
+        return page
 
 
 _answers = _Answers()
@@ -120,13 +120,13 @@ def _fetched(about: dict[str, Any]) -> StartTablesPage:
             # signed with the key that both sides share, and valid for two minutes: an agent may reach the port
             with client.stream("POST", "/start_tables", json=question(settings.ATTEST_KEY, about)) as answer:
                 body = b"".join(_bounded(answer))
-        said = json.loads(body)
+        reply = json.loads(body)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError):
         return StartTablesPage(AWAY)
-    if not isinstance(said, dict) or not answer.is_success:
-        reason = said.get("detail") if isinstance(said, dict) else None
+    if not isinstance(reply, dict) or not answer.is_success:
+        reason = reply.get("detail") if isinstance(reply, dict) else None
         return StartTablesPage(f"Other rows are not known. {reason[:300]}" if isinstance(reason, str) else AWAY)
-    return _read(said)
+    return _reply_page(reply)
 
 
 def _bounded(answer: httpx.Response) -> Any:
@@ -139,17 +139,17 @@ def _bounded(answer: httpx.Response) -> Any:
         yield part
 
 
-def _read(said: dict[str, Any]) -> StartTablesPage:
+def _reply_page(reply: dict[str, Any]) -> StartTablesPage:
     """Return what a server said, as far as it has the form of an answer."""
-    tables = [one for one in _list(said.get("tables")) if isinstance(one, dict)][:MAX_TABLES]
-    columns = [str(name) for name in _list(said.get("columns"))][:MAX_COLUMNS]
-    rows = [row for row in _list(said.get("rows")) if isinstance(row, list)][:MAX_ROWS]
+    tables = [one for one in _list(reply.get("tables")) if isinstance(one, dict)][:MAX_TABLES]
+    columns = [str(name) for name in _list(reply.get("columns"))][:MAX_COLUMNS]
+    rows = [row for row in _list(reply.get("rows")) if isinstance(row, list)][:MAX_ROWS]
     return StartTablesPage(
         tables={str(one.get("name")): _count(one.get("rows")) for one in tables},
-        more=_count(said.get("more")),
+        more=_count(reply.get("more")),
         columns=columns,
-        key=[str(name) for name in _list(said.get("key"))][:MAX_COLUMNS],
-        offset=_count(said.get("offset")),
+        key=[str(name) for name in _list(reply.get("key"))][:MAX_COLUMNS],
+        offset=_count(reply.get("offset")),
         # a row that is too short lacks its last cells
         rows=[dict(zip(columns, row, strict=False)) for row in rows],
     )

@@ -43,12 +43,12 @@ def _pattern(ended: Played) -> str:
 
 def _flags(ended: Played) -> tuple[str, ...]:
     """Return flags for briefed agents, agents that chose not to ask, and asks without advice, which count as asks."""
-    found = ["briefed"] if any(is_briefing(step) for step in ended.steps) else []
+    flags = ["briefed"] if any(is_briefing(step) for step in ended.steps) else []
     if not ended.asks:
-        found.append("solo by choice" if ended.expert_available else "solo by assignment")
+        flags.append("solo by choice" if ended.expert_available else "solo by assignment")
     if any(not ask.get("advice") or not source_of(ask["advice"]).is_answer for ask in ended.asks):
-        found.append("ask without advice")
-    return tuple(found)
+        flags.append("ask without advice")
+    return tuple(flags)
 
 
 PROFILE = RewardProfile(reward, ("environment", "adjustment", "format"))

@@ -56,56 +56,65 @@ class RunAsking:
     blockers: list[FoundBlocker]
 
 
-def asking_of(found: RunComparison) -> RunAsking | None:
+def asking_of(comparison: RunComparison) -> RunAsking | None:
     """Return the questions of a run's arms; None if no task of it has a registry."""
-    versions = dict(Episode.objects.filter(planned__plan=found.plan).values_list("pk", "scenario_digest"))
-    names = [arm.name for arm in found.arms]
+    versions = dict(Episode.objects.filter(planned__plan=comparison.plan).values_list("pk", "scenario_digest"))
+    names = [arm.name for arm in comparison.arms]
     registries: dict[tuple[str, str], frozenset[str]] = {}
     rows: dict[tuple[str, str], FoundBlocker] = {}
-    for one in found.tries:
-        key = one.task, versions.get(one.episode, "")
+    for attempt in comparison.tries:
+        key = attempt.task, versions.get(attempt.episode, "")
         if key not in registries:
-            scenario, _, idx = one.task.rpartition("/")
-            known = blockers_of(scenario, int(idx), key[1])
-            registries[key] = frozenset(blocker.id for blocker in known)
-            for each in known:
+            scenario, _, idx = attempt.task.rpartition("/")
+            blockers = blockers_of(scenario, int(idx), key[1])
+            registries[key] = frozenset(blocker.id for blocker in blockers)
+            for each in blockers:
                 counts = (dict.fromkeys(names, 0), dict.fromkeys(names, 0))
-                rows[one.task, each.id] = FoundBlocker(scenario, int(idx), each.id, each.missing, each.holder, *counts)
+                rows[attempt.task, each.id] = FoundBlocker(
+                    scenario, int(idx), each.id, each.missing, each.holder, *counts
+                )
     if not rows:
         return None
     asked: dict[str, list[str]] = defaultdict(list)
-    asks = Ask.objects.filter(episode__planned__plan=found.plan, kind="question")
+    asks = Ask.objects.filter(episode__planned__plan=comparison.plan, kind="question")
     for episode, blocker in asks.values_list("episode_id", "blocker"):
         asked[episode].append(blocker)
     episodes = []
-    for one in found.tries:
-        present = registries[one.task, versions.get(one.episode, "")]
-        if one.complete is None or not present:
+    for attempt in comparison.tries:
+        present = registries[attempt.task, versions.get(attempt.episode, "")]
+        if attempt.complete is None or not present:
             continue
-        hits = [blocker for blocker in asked[one.episode] if blocker in present]
-        sizes = (len(asked[one.episode]), len(hits), len(set(hits)), len(present))
-        episodes.append(EpisodeAsks(one.task, one.scenario, one.arm, *sizes, one.human_s, one.shared))
+        hits = [blocker for blocker in asked[attempt.episode] if blocker in present]
+        sizes = (len(asked[attempt.episode]), len(hits), len(set(hits)), len(present))
+        episodes.append(
+            EpisodeAsks(attempt.task, attempt.scenario, attempt.arm, *sizes, attempt.human_s, attempt.shared)
+        )
         for blocker in present:
-            rows[one.task, blocker].episodes[one.arm] += 1
-            rows[one.task, blocker].found[one.arm] += blocker in hits
-    control = found.plan.control
+            rows[attempt.task, blocker].episodes[attempt.arm] += 1
+            rows[attempt.task, blocker].found[attempt.arm] += blocker in hits
+    control = comparison.plan.control
     compared = [row for arm in names if arm != control for row in differences(episodes, arm, control)]
     tasks = len({task for (task, _), known in registries.items() if known})
     least = sorted(rows.values(), key=lambda row: (row.total, row.scenario, row.task_idx, row.id))
     return RunAsking(tasks, of_arms(episodes, names), compared, least)
 
 
-def rows(found: RunComparison) -> list[Row]:
+def rows(comparison: RunComparison) -> list[Row]:
     """Return a row for each arm; none if no task has a registry."""
-    asking = asking_of(found)
+    asking = asking_of(comparison)
     return [] if asking is None else [row_of(one) for one in asking.arms]
 
 
-def row_of(one: ArmAsking) -> Row:
-    shares = {"precision": one.precision, "recall": one.recall, "f1": one.f1, "asks_per_task": one.per_task}
-    counts = {name: getattr(one, name) for name in ("arm", "episodes", "asks", "matched", "blockers", "found")}
+def row_of(arm_asks: ArmAsking) -> Row:
+    shares = {
+        "precision": arm_asks.precision,
+        "recall": arm_asks.recall,
+        "f1": arm_asks.f1,
+        "asks_per_task": arm_asks.per_task,
+    }
+    counts = {name: getattr(arm_asks, name) for name in ("arm", "episodes", "asks", "matched", "blockers", "found")}
     return {
         **counts,
         **{name: "" if value is None else round(value, 4) for name, value in shares.items()},
-        "human_minutes": round(one.human_minutes, 2),
+        "human_minutes": round(arm_asks.human_minutes, 2),
     }

@@ -189,14 +189,14 @@ def _finding(
 
     pairs = [
         RootPair(
-            root=one.root_id,
-            kind=one.root.scenario or "other",
-            at=one.share,
-            treated=arm_of(one.fork_id, BranchArm.TREATED),
-            control=arm_of(one.fork_id, BranchArm.CONTROL),
+            root=point.root_id,
+            kind=point.root.scenario or "other",
+            at=point.share,
+            treated=arm_of(point.fork_id, BranchArm.TREATED),
+            control=arm_of(point.fork_id, BranchArm.CONTROL),
         )
-        for one in points
-        if one.fork_id is not None
+        for point in points
+        if point.fork_id is not None
     ]
     fixed = "script" in {*(one.root.policy_kind for one in points if one.fork_id), *(b.policy_kind for b in branches)}
     return campaigned.finding(pairs, campaigns=asking_too(campaign), fixed=fixed)

@@ -59,18 +59,18 @@ class Causes:
 
 def causes_of(actor: Actor, run: Run) -> Causes:
     """Return the causes of a run, the most frequent first."""
-    found: dict[tuple[str, str, str], Cause] = {}
-    for cause in _read(actor, run):
+    by_key: dict[tuple[str, str, str], Cause] = {}
+    for cause in _read_causes(actor, run):
         key = cause.state, cause.fault, VARIES.sub("", cause.words)
-        same = found.get(key)
+        same = by_key.get(key)
         # of texts that differ in an ID alone, that of the newest episode is shown
         newest = cause if same is None or cause.newest > same.newest else same
-        found[key] = replace(newest, episodes=cause.episodes + (same.episodes if same else 0))
-    ordered = sorted(found.values(), key=lambda one: (-one.episodes, one.words))
+        by_key[key] = replace(newest, episodes=cause.episodes + (same.episodes if same else 0))
+    ordered = sorted(by_key.values(), key=lambda group: (-group.episodes, group.words))
     return Causes(ordered[:SHOWN], sum(one.episodes for one in ordered[SHOWN:]))
 
 
-def _read(actor: Actor, run: Run) -> Iterator[Cause]:
+def _read_causes(actor: Actor, run: Run) -> Iterator[Cause]:
     """Yield each different text once, with the number of its episodes."""
     mine = Episode.objects.filter(run=run)
     if Plan.objects.filter(run=run).exists():
@@ -86,6 +86,6 @@ def _read(actor: Actor, run: Run) -> Iterator[Cause]:
         (EpisodeState.FINISHED, unverified, ()),
     ):
         texts = rows.order_by().values("words", *fault).annotate(episodes=Count("of", distinct=True), newest=Max("of"))
-        for one in texts.order_by("-episodes")[:GROUPED]:
-            words = clean(first_line(one["words"], WORDS)) or "No reason was stored."
-            yield Cause(str(state), one.get("fault", ""), words, one["episodes"], one["newest"])
+        for row in texts.order_by("-episodes")[:GROUPED]:
+            words = clean(first_line(row["words"], WORDS)) or "No reason was stored."
+            yield Cause(str(state), row.get("fault", ""), words, row["episodes"], row["newest"])

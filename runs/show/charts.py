@@ -247,21 +247,21 @@ def _rewards(profile: str, totals: Mapping[str, Sequence[float]], styles: Mappin
     )
 
 
-def demand(found: CampaignFinding) -> list[Chart]:
+def demand(finding: CampaignFinding) -> list[Chart]:
     """Draw what the change is worth at each time of an episode: one curve for all tasks, and one for each kind where
     something is shown. Else the curves of kinds are noise, or the same flat line again."""
-    is_shown = any(one.verdict for one in found.cells)
-    kinds = list(dict.fromkeys(one.kind for one in found.cells if is_shown or not one.kind))
-    return [chart for kind in kinds[: DEMANDS + 1] if (chart := _demand(kind, found.of(kind))) is not None]
+    is_shown = any(one.verdict for one in finding.cells)
+    kinds = list(dict.fromkeys(one.kind for one in finding.cells if is_shown or not one.kind))
+    return [chart for kind in kinds[: DEMANDS + 1] if (chart := _demand(kind, finding.of(kind))) is not None]
 
 
 def _demand(kind: str, cells: Sequence[CampaignCell]) -> Chart | None:
-    known = [(one, one.difference) for one in cells if one.difference is not None]
-    if not known:
+    measured = [(one, one.difference) for one in cells if one.difference is not None]
+    if not measured:
         return None
-    line = [(float(one.at), 100 * delta) for one, delta in known]
-    hover = [f"at {one.at}%: {points(delta)}, {count(one.roots, 'episode')}" for one, delta in known]
-    spans = [(one.at, one.interval) for one, _ in known if one.interval is not None]
+    line = [(float(one.at), 100 * delta) for one, delta in measured]
+    hover = [f"at {one.at}%: {points(delta)}, {count(one.roots, 'episode')}" for one, delta in measured]
+    spans = [(one.at, one.interval) for one, _ in measured if one.interval is not None]
     around = [
         figures.band([(at, 100 * low) for at, (low, _) in spans], [(at, 100 * high) for at, (_, high) in spans], EXPERT)
     ]
@@ -271,21 +271,21 @@ def _demand(kind: str, cells: Sequence[CampaignCell]) -> Chart | None:
     x = figures.axis("share of the turns before the change, %", range=[-2, times[-1] + 2], **shares)
     y = figures.axis("points", grid=True, range=[-105, 105], fixedrange=True, **ticks)
     zero = figures.limit(0, "no effect")
-    said = "; ".join(f"{points(delta)} at {one.at}%" for one, delta in known)
+    summary = "; ".join(f"{points(delta)} at {one.at}%" for one, delta in measured)
     layout = figures.layout(280, x, y, right=64, shapes=[zero[0]], annotations=[zero[1]])
     return Chart(
         name=figures.name_of("demand", kind),
         title=f"What the change is worth by time: {kind or 'all tasks'}",
         note="share of complete branches with the change minus without it; band: 95% of each time",
-        says=f"Difference of {kind or 'all tasks'}: {said}.",
+        says=f"Difference of {kind or 'all tasks'}: {summary}.",
         columns=["Time", "Episodes", "With", "Without", "Difference", "95%", "p (Holm)", "Shown"],
         rows=[
             [
-                *(f"{one.at}%", f"{one.roots}", percent(one.treated), percent(one.control), points(delta)),
-                *(span_text(one.interval) if one.interval else "", p_text(1.0 if one.p is None else one.p)),
-                one.verdict or "not shown",
+                *(f"{cell.at}%", f"{cell.roots}", percent(cell.treated), percent(cell.control), points(delta)),
+                *(span_text(cell.interval) if cell.interval else "", p_text(1.0 if cell.p is None else cell.p)),
+                cell.verdict or "not shown",
             ]
-            for one, delta in known
+            for cell, delta in measured
         ],
         figure={"data": [*around, figures.line(line, EXPERT, hover)], "layout": layout},
         is_small=bool(kind),

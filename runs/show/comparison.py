@@ -88,8 +88,8 @@ class RunComparison:
     def sentence(self) -> str:
         """The finding of the primary contrast, else of the first one or draw of help; or the progress of the run."""
         named = str(self.plan.document.get("primary") or "")
-        if found := next((one for one in self.contrasts if one.arm == named), None):
-            return f"{found.arm} against {found.control}: {found.sentence}"
+        if contrast := next((one for one in self.contrasts if one.arm == named), None):
+            return f"{contrast.arm} against {contrast.control}: {contrast.sentence}"
         if len(self.contrasts) > 1:
             return f"{self.contrasts[0].arm} against {self.contrasts[0].control}: {self.contrasts[0].sentence}"
         if self.contrasts or self.effects:
@@ -124,21 +124,21 @@ def compare_run(actor: Actor, run_id: str) -> RunComparison:
         raise WrongScope("Agent tokens cannot read comparisons.")
     # before anything is read: a comparison shows outcomes that this reviewer has to judge blind
     visibility.refuse_while_blind(actor, plan.pk)
-    said, void = claims_of(plan)
-    tries, states = _tries_of(plan, said)
+    claim_set, void = claims_of(plan)
+    tries, states = _tries_of(plan, claim_set)
     arms = list(plan.arms.all())
     by_arm: dict[str, list[tuple[Try, str]]] = {arm.name: [] for arm in arms}
     for each in zip(tries, states, strict=True):
         by_arm[each[0].arm].append(each)
     counts = [_count(arm.name, arm.expert, briefing_words(plan.document, arm.name), by_arm[arm.name]) for arm in arms]
     stopped = plan.state == PlanState.CANCELLED
-    found, drawn = _both_readings(plan, said, tries, stopped=stopped, void=void)
-    later = sorted({one.task for one in tries} & set(rulings.at_fault(plan.run.project)) - set(said.left_out))
-    earlier = _earlier(actor, plan) if found else {}
+    compared, drawn = _both_readings(plan, claim_set, tries, stopped=stopped, void=void)
+    later = sorted({one.task for one in tries} & set(rulings.at_fault(plan.run.project)) - set(claim_set.left_out))
+    earlier = _earlier(actor, plan) if compared else {}
     # seeds that were added change nothing of the planned size
     planned = [one for one in tries if one.wave == 0]
-    levels = [by_difficulty(one, planned, earlier) for one in found]
-    return RunComparison(plan, counts, found, tries, later, drawn, levels, said)
+    levels = [by_difficulty(one, planned, earlier) for one in compared]
+    return RunComparison(plan, counts, compared, tries, later, drawn, levels, claim_set)
 
 
 def claims_of(plan: Plan) -> tuple[Claims, str]:
@@ -146,10 +146,10 @@ def claims_of(plan: Plan) -> tuple[Claims, str]:
     there were claims they follow from its plan and what was known when it was launched."""
     document = plan_of(plan.document)
     if plan.claims:
-        said = claims.of_stored(plan.claims)
+        claim_set = claims.of_stored(plan.claims)
         # both: the claims as stored, and the plan that they were made from
-        same = claims.digest_of(plan.claims) == plan.claims_digest and document.digest == said.plan
-        return said, "" if same else "The plan of this run was changed after its launch."
+        same = claims.digest_of(plan.claims) == plan.claims_digest and document.digest == claim_set.plan
+        return claim_set, "" if same else "The plan of this run was changed after its launch."
     first = plan.tries.filter(wave=0, seed=0, arm__name=plan.control).order_by("position")
     tasks = [f"{scenario}/{idx}" for scenario, idx in first.values_list("scenario", "task_idx")]
     return claims.made(document, tasks, left_out(plan)), ""
@@ -163,33 +163,35 @@ def left_out(plan: Plan) -> Mapping[str, str]:
 
 
 def evaluate(
-    said: Claims, tries: Sequence[Try], *, stopped: bool = False, void: str = ""
+    claim_set: Claims, tries: Sequence[Try], *, stopped: bool = False, void: str = ""
 ) -> tuple[list[Contrast], list[Effect]]:
     """Evaluate the claims of a run on its tries, and nothing else. Everything that pages, the API and reports state of
     a run comes from here."""
-    void = void or claims.broken(said, tries)
-    return contrasts(tries, said.said, stopped=stopped, void=void), effects(
-        tries, said.said, stopped=stopped, void=void
+    void = void or claims.broken(claim_set, tries)
+    return contrasts(tries, claim_set.said, stopped=stopped, void=void), effects(
+        tries, claim_set.said, stopped=stopped, void=void
     )
 
 
 def evaluate_plan(plan: Plan) -> tuple[list[Contrast], list[Effect]]:
     """Evaluate the claims of a run on its tries as they are now, as pages and the API state them."""
-    said, void = claims_of(plan)
-    return _both_readings(plan, said, _tries_of(plan, said)[0], stopped=plan.state == PlanState.CANCELLED, void=void)
+    claim_set, void = claims_of(plan)
+    return _both_readings(
+        plan, claim_set, _tries_of(plan, claim_set)[0], stopped=plan.state == PlanState.CANCELLED, void=void
+    )
 
 
 def _both_readings(
-    plan: Plan, said: Claims, tries: Sequence[Try], *, stopped: bool, void: str
+    plan: Plan, claim_set: Claims, tries: Sequence[Try], *, stopped: bool, void: str
 ) -> tuple[list[Contrast], list[Effect]]:
     """Evaluate claims on the outcomes that count, without what the first outcomes did not show."""
-    found, drawn = evaluate(said, tries, stopped=stopped, void=void)
+    compared, drawn = evaluate(claim_set, tries, stopped=stopped, void=void)
     if outcomes.first_types(one.episode for one in tries):
         # the outcomes that the claims were first read from: a repair was made by people who had seen them
-        first = evaluate(said, _tries_of(plan, said, first=True)[0], stopped=stopped, void=void)
-        found = [rereading.contrast(*both) for both in zip(found, first[0], strict=True)]
+        first = evaluate(claim_set, _tries_of(plan, claim_set, first=True)[0], stopped=stopped, void=void)
+        compared = [rereading.contrast(*both) for both in zip(compared, first[0], strict=True)]
         drawn = [rereading.effect(*both) for both in zip(drawn, first[1], strict=True)]
-    return found, drawn
+    return compared, drawn
 
 
 def _earlier(actor: Actor, plan: Plan) -> dict[str, tuple[int, int]]:
@@ -223,7 +225,7 @@ def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
     return _tries_of(plan, claims_of(plan)[0])
 
 
-def _tries_of(plan: Plan, said: Claims, *, first: bool = False) -> tuple[list[Try], list[str]]:
+def _tries_of(plan: Plan, claim_set: Claims, *, first: bool = False) -> tuple[list[Try], list[str]]:
     """Return the tries with the outcomes that count, or with the first ones, before verifiers were repaired."""
     rows = list(
         plan.tries.order_by("wave", "position", "seed", "arm__place").values_list(
@@ -237,7 +239,7 @@ def _tries_of(plan: Plan, said: Claims, *, first: bool = False) -> tuple[list[Tr
     types |= outcomes.first_types(types) if first else {}
     silent = {row[6] for row in rows if row[7] == EpisodeState.FINISHED} - set(types)
     unverified = replaceable.unverified(silent)
-    known = said.left_out
+    unfit = claim_set.left_out
     tries = []
     asks, shared = _asks_of(plan), _shared_of(plan)
     changed = _changed((row[0], row[-2]) for row in rows)
@@ -263,21 +265,21 @@ def _tries_of(plan: Plan, said: Claims, *, first: bool = False) -> tuple[list[Tr
         task = f"{scenario}/{idx}"
         if complete is not None and scenario in changed:
             complete, excluded = None, OTHER_VERSION
-        if complete is not None and task in known:
-            complete, excluded = None, known[task]
+        if complete is not None and task in unfit:
+            complete, excluded = None, unfit[task]
         about = (complete, excluded, offered, chance, episode in asks, asks.get(episode, 0.0), episode)
         answers = frozenset(shared.get(episode, ()))
         retried_at = created_at.timestamp() if episodes > 1 else 0.0
-        tries.append(Try(task, scenario, arm, seed, position, wave, *about, answers, retried_at, unfit=task in known))
+        tries.append(Try(task, scenario, arm, seed, position, wave, *about, answers, retried_at, unfit=task in unfit))
     return tries, [row[7] for row in rows]
 
 
 def _changed(versions: Iterable[tuple[str, str]]) -> set[str]:
     """Return the scenarios of which a run has episodes of several versions: these are no repetitions of one task."""
-    found: dict[str, set[str]] = defaultdict(set)
+    by_scenario: dict[str, set[str]] = defaultdict(set)
     for scenario, version in versions:
-        found[scenario] |= {version} if version else set()
-    return {scenario for scenario, of_it in found.items() if len(of_it) > 1}
+        by_scenario[scenario] |= {version} if version else set()
+    return {scenario for scenario, of_it in by_scenario.items() if len(of_it) > 1}
 
 
 def _asks_of(plan: Plan) -> dict[str, float]:
@@ -302,13 +304,13 @@ def _shared_of(plan: Plan) -> dict[str, set[str]]:
         "accepted__text",
         "accepted__taken_from_id",
     )
-    found: dict[str, set[str]] = defaultdict(set)
+    by_episode: dict[str, set[str]] = defaultdict(set)
     for episode, group, advice, author, text, before in read.values_list(*columns):
         same = hashlib.sha256(f"{author}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
         # An answer to a group is a row for each ask, so group, author and text name it.
         # One that was written on from an earlier answer has the earlier one's name as well.
-        found[episode] |= {f"{group} {same}", *(one for one in (advice, before) if one)}
-    return found
+        by_episode[episode] |= {f"{group} {same}", *(one for one in (advice, before) if one)}
+    return by_episode
 
 
 def counted_as(state: str, fault: str, reward_type: str | None = None, assisted: bool = False) -> bool | None:

@@ -69,31 +69,31 @@ class Effort:
     words: str
     of: Callable[[Point], float]
 
-    def arm(self, one: Point) -> str:
-        return f"{one.arm} {percent(one.rate)} with {self.of(one):.1f}"
+    def arm(self, point: Point) -> str:
+        return f"{point.arm} {percent(point.rate)} with {self.of(point):.1f}"
 
 
-ASKS = Effort("curve", "asks per task", lambda one: one.per_task)
-MINUTES = Effort("curve-minutes", "people's minutes per task", lambda one: one.minutes)
+ASKS = Effort("curve", "asks per task", lambda point: point.per_task)
+MINUTES = Effort("curve-minutes", "people's minutes per task", lambda point: point.minutes)
 
 
-def points_of(found: RunComparison, asked: asking.RunAsking | None) -> list[Point]:
+def points_of(comparison: RunComparison, asked: asking.RunAsking | None) -> list[Point]:
     """Return a point for each arm with counted episodes; none if no arm of the run has a rule and no task of it has a
     registry, which `asked` was read from."""
-    rules = {arm["name"]: arm.get("ask") for arm in found.plan.document["arms"]}
+    rules = {arm["name"]: arm.get("ask") for arm in comparison.plan.document["arms"]}
     if asked is None and not any(rules.values()):
         return []
     asks = Counter(
-        Ask.objects.filter(episode__planned__plan=found.plan, kind="question").values_list("episode_id", flat=True)
+        Ask.objects.filter(episode__planned__plan=comparison.plan, kind="question").values_list("episode_id", flat=True)
     )
     points = []
-    for arm in found.arms:
-        mine = [one for one in found.tries if one.arm == arm.name and one.complete is not None]
+    for arm in comparison.arms:
+        mine = [one for one in comparison.tries if one.arm == arm.name and one.complete is not None]
         if not mine:
             continue
         units: dict[str, list[bool]] = defaultdict(list)
-        for one in mine:
-            units[one.scenario].append(bool(one.complete))
+        for attempt in mine:
+            units[attempt.scenario].append(bool(attempt.complete))
         complete = sum(one.complete is True for one in mine)
         if rules[arm.name]:
             rule = asking_rule(rules[arm.name])
@@ -112,20 +112,20 @@ def interval_of(units: dict[str, list[bool]], complete: int, counted: int) -> In
     return (max(0.0, min(low, span[0])), min(1.0, max(high, span[1]))) if span else (low, high)
 
 
-def rows(found: RunComparison) -> list[Row]:
+def rows(comparison: RunComparison) -> list[Row]:
     return [
         {
-            "arm": one.arm,
-            "rule": one.rule,
-            "counted": one.counted,
-            "complete": one.complete,
-            "rate": round(one.rate, 4),
-            "low": round(one.interval[0], 4),
-            "high": round(one.interval[1], 4),
-            "asks_per_task": round(one.per_task, 3),
-            "human_minutes_per_task": round(one.minutes, 3),
+            "arm": point.arm,
+            "rule": point.rule,
+            "counted": point.counted,
+            "complete": point.complete,
+            "rate": round(point.rate, 4),
+            "low": round(point.interval[0], 4),
+            "high": round(point.interval[1], 4),
+            "asks_per_task": round(point.per_task, 3),
+            "human_minutes_per_task": round(point.minutes, 3),
         }
-        for one in points_of(found, asking.asking_of(found))
+        for point in points_of(comparison, asking.asking_of(comparison))
     ]
 
 
@@ -153,34 +153,34 @@ def charts(points: list[Point], file: str, *, is_open: bool = False) -> dict[str
 
 
 def _chart(points: list[Point], effort: Effort, file: str, is_open: bool) -> Chart:
-    said = sentence(points, effort)
+    headline = sentence(points, effort)
     few = "so far, in no planned order" if is_open else "of all counted episodes"
     return Chart(
         name=figures.name_of(effort.name, "\n".join(one.arm for one in points)),
-        title=said,
+        title=headline,
         note=f"complete against {effort.words}, {few}; 95% over scenarios, each interval for itself; dotted: rules "
         "that look at nothing. Exploratory: what the run says is in its comparisons.",
-        says=said,
+        says=headline,
         columns=["Arm", "Rule", "Counted", "Complete", "95%", "Asks per task", "People's minutes per task"],
         rows=[
             [
-                one.arm,
-                one.rule,
-                count(one.counted, "episode"),
-                percent(one.rate),
-                f"{percent(one.interval[0])} to {percent(one.interval[1])}",
-                f"{one.per_task:.2f}",
-                f"{one.minutes:.2f}",
+                point.arm,
+                point.rule,
+                count(point.counted, "episode"),
+                percent(point.rate),
+                f"{percent(point.interval[0])} to {percent(point.interval[1])}",
+                f"{point.per_task:.2f}",
+                f"{point.minutes:.2f}",
             ]
-            for one in points
+            for point in points
         ],
         figure=_figure(points, effort),
         file=file,
     )
 
 
-def _style(one: Point) -> Style:
-    return SINGLE if one.is_gate else BASELINE if one.is_untimed else EXPERT
+def _style(point: Point) -> Style:
+    return SINGLE if point.is_gate else BASELINE if point.is_untimed else EXPERT
 
 
 def _figure(points: list[Point], effort: Effort) -> Figure:
@@ -190,14 +190,20 @@ def _figure(points: list[Point], effort: Effort) -> Figure:
     data = []
     if len(untimed) > 1:
         data.append(figures.line(untimed, BASELINE, [""] * len(untimed)) | UNTIMED)
-    for one in order:
-        style, at = _style(one), [effort.of(one)] * 2
-        ends = {"type": "scatter", "mode": "lines", "x": at, "y": [100 * end for end in one.interval]}
+    for point in order:
+        style, at = _style(point), [effort.of(point)] * 2
+        ends = {"type": "scatter", "mode": "lines", "x": at, "y": [100 * end for end in point.interval]}
         data.append(ends | {"line": {"color": style.color, "width": 2}, "hoverinfo": "skip", "cliponaxis": False})
-        marker = {"color": style.color, "symbol": style.symbol, "size": 12 if one.is_gate else 9}
-        said = f"{percent(one.rate)}, {effort.of(one):.2f} {effort.words}"
-        about = f"{label(one.arm, 80)} ({label(one.rule, 40)})<br>{said}"
-        mark = {"type": "scatter", "mode": "markers", "x": [effort.of(one)], "y": [100 * one.rate], "marker": marker}
+        marker = {"color": style.color, "symbol": style.symbol, "size": 12 if point.is_gate else 9}
+        hover = f"{percent(point.rate)}, {effort.of(point):.2f} {effort.words}"
+        about = f"{label(point.arm, 80)} ({label(point.rule, 40)})<br>{hover}"
+        mark = {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [effort.of(point)],
+            "y": [100 * point.rate],
+            "marker": marker,
+        }
         data.append(mark | {"hovertext": [about], "hoverinfo": "text", "cliponaxis": False})
     x = figures.axis(effort.words, range=[-0.04 * far, 1.06 * far], fixedrange=True)
     return {
@@ -208,23 +214,23 @@ def _figure(points: list[Point], effort: Effort) -> Figure:
 
 def _names(order: list[Point], effort: Effort, far: float) -> list[Figure]:
     """Return the names of the marks: beside each, toward the middle, and apart from each other on any screen."""
-    found = []
+    labels = []
     rights = [effort.of(one) > 0.55 * far for one in order]
-    wanted = sorted(
+    heights = sorted(
         (_beside(one, is_right), place) for place, (one, is_right) in enumerate(zip(order, rights, strict=True))
     )
-    places = spread([y for y, _ in wanted], GAP, (2.0, 100.0))
-    for (_, place), y in zip(wanted, places, strict=True):
-        one = order[place]
+    places = spread([y for y, _ in heights], GAP, (2.0, 100.0))
+    for (_, place), y in zip(heights, places, strict=True):
+        point = order[place]
         is_right = rights[place]
-        at = {"x": effort.of(one), "xanchor": "right" if is_right else "left", "xshift": -10 if is_right else 10}
-        font = {"color": _style(one).color, "weight": 600}
-        words = f"{label(one.arm, 18)}, {percent(one.rate)}"
-        found.append(at | {"y": y, "yanchor": "middle", "text": words, "showarrow": False, "font": font})
-    return found
+        at = {"x": effort.of(point), "xanchor": "right" if is_right else "left", "xshift": -10 if is_right else 10}
+        font = {"color": _style(point).color, "weight": 600}
+        words = f"{label(point.arm, 18)}, {percent(point.rate)}"
+        labels.append(at | {"y": y, "yanchor": "middle", "text": words, "showarrow": False, "font": font})
+    return labels
 
 
-def _beside(one: Point, is_right: bool) -> float:
+def _beside(point: Point, is_right: bool) -> float:
     """Return where a name would stand alone: off the dotted line, which rises to the right."""
-    away = 0.0 if not one.is_untimed else AWAY if is_right else -AWAY
-    return min(100.0, max(2.0, 100 * one.rate + away))
+    away = 0.0 if not point.is_untimed else AWAY if is_right else -AWAY
+    return min(100.0, max(2.0, 100 * point.rate + away))

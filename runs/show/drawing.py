@@ -106,25 +106,25 @@ def _trace(axes: Axes, trace: Figure) -> None:
     )
 
 
-def _axis(axes: Axes, name: str, said: Figure, size: float) -> None:
+def _axis(axes: Axes, name: str, spec: Figure, size: float) -> None:
     axis = axes.xaxis if name == "x" else axes.yaxis
     reach = axes.set_xlim if name == "x" else axes.set_ylim
-    if "range" in said:
-        reach(*said["range"])
-    elif said.get("rangemode") == "tozero":
+    if "range" in spec:
+        reach(*spec["range"])
+    elif spec.get("rangemode") == "tozero":
         reach(0, None)
-    if "tickvals" in said:
-        axis.set_ticks(said["tickvals"], [_text(words) for words in said["ticktext"]])
-    elif "dtick" in said:
-        axis.set_major_locator(MultipleLocator(said["dtick"]))
-    elif "nticks" in said:
-        axis.set_major_locator(MaxNLocator(said["nticks"]))
-    ticks = said.get("tickfont", {}).get("color", "--ink-2")
+    if "tickvals" in spec:
+        axis.set_ticks(spec["tickvals"], [_plain_text(words) for words in spec["ticktext"]])
+    elif "dtick" in spec:
+        axis.set_major_locator(MultipleLocator(spec["dtick"]))
+    elif "nticks" in spec:
+        axis.set_major_locator(MaxNLocator(spec["nticks"]))
+    ticks = spec.get("tickfont", {}).get("color", "--ink-2")
     axis.set_tick_params(labelsize=size, labelcolor=_color(ticks), length=0)
-    axis.label.set(text=_text(said.get("title", {}).get("text", "")), fontsize=size, color=_color("--ink-2"))
-    if said["showgrid"]:
-        axis.grid(visible=True, color=_color(said["gridcolor"]), linewidth=1 * POINT)
-    axes.spines["bottom" if name == "x" else "left"].set(visible=said["showline"], color=_color(said["linecolor"]))
+    axis.label.set(text=_plain_text(spec.get("title", {}).get("text", "")), fontsize=size, color=_color("--ink-2"))
+    if spec["showgrid"]:
+        axis.grid(visible=True, color=_color(spec["gridcolor"]), linewidth=1 * POINT)
+    axes.spines["bottom" if name == "x" else "left"].set(visible=spec["showline"], color=_color(spec["linecolor"]))
     axes.spines["top" if name == "x" else "right"].set_visible(False)
     axes.set_axisbelow(True)
 
@@ -139,29 +139,29 @@ def _shape(axes: Axes, shape: Figure) -> Rectangle | Line2D:
     return Line2D(x, y, color=_color(line["color"]), linewidth=line["width"] * POINT, linestyle=dash, **how)
 
 
-def _places(axes: Axes, said: Figure) -> Transform:
-    x, y = (axes.transAxes if said.get(f"{name}ref") == "paper" else axes.transData for name in "xy")
+def _places(axes: Axes, spec: Figure) -> Transform:
+    x, y = (axes.transAxes if spec.get(f"{name}ref") == "paper" else axes.transData for name in "xy")
     return blended_transform_factory(x, y)
 
 
-def _annotation(axes: Axes, said: Figure, size: float) -> None:
-    across, up = (said.get(f"{name}anchor", "auto") for name in "xy")
+def _annotation(axes: Axes, spec: Figure, size: float) -> None:
+    across, up = (spec.get(f"{name}anchor", "auto") for name in "xy")
     axes.annotate(
-        _text(said["text"]),
-        (said["x"], said["y"]),
-        xycoords=_places(axes, said),
-        xytext=(said.get("xshift", 0) * POINT, said.get("yshift", 0) * POINT),
+        _plain_text(spec["text"]),
+        (spec["x"], spec["y"]),
+        xycoords=_places(axes, spec),
+        xytext=(spec.get("xshift", 0) * POINT, spec.get("yshift", 0) * POINT),
         textcoords="offset points",
         horizontalalignment=ANCHORS.get(across, across),
         verticalalignment=ANCHORS.get(up, up),
         annotation_clip=False,
         fontsize=size,
-        fontweight="bold" if "weight" in said.get("font", {}) else "normal",
-        color=_color(said.get("font", {}).get("color", "--ink-2")),
+        fontweight="bold" if "weight" in spec.get("font", {}) else "normal",
+        color=_color(spec.get("font", {}).get("color", "--ink-2")),
     )
 
 
-def _text(words: object) -> str:
+def _plain_text(words: object) -> str:
     """Return a text with Plotly's markup as a page shows it. matplotlib has no markup for breaks or entities."""
     return unescape(str(words).replace("<br>", "\n"))
 

@@ -48,8 +48,8 @@ class ReadableErratum:
 
 def numbers_of_runs(project: Project, episodes: Collection[str]) -> dict[str, dict[str, Any]]:
     """Return the numbers of each run of these episodes, as they read now."""
-    found = Episode.objects.filter(pk__in=list(episodes), run__isnull=False).values_list("run_id", flat=True)
-    runs = Run.objects.filter(pk__in=set(found), project=project)
+    run_ids = Episode.objects.filter(pk__in=list(episodes), run__isnull=False).values_list("run_id", flat=True)
+    runs = Run.objects.filter(pk__in=set(run_ids), project=project)
     planned = set(Plan.objects.filter(pk__in=runs.values("pk")).values_list("pk", flat=True))
     return {run.pk: _numbers(run, is_planned=run.pk in planned) for run in runs.select_related("project")}
 
@@ -57,13 +57,13 @@ def numbers_of_runs(project: Project, episodes: Collection[str]) -> dict[str, di
 def _numbers(run: Run, *, is_planned: bool) -> dict[str, Any]:
     numbers: dict[str, Any] = {}
     if is_planned:
-        said = compare_run(system(run.project), run.pk)
-        numbers["sentence"] = said.sentence
+        comparison = compare_run(system(run.project), run.pk)
+        numbers["sentence"] = comparison.sentence
         numbers["statements"] = {
-            **{f"{one.arm} against {one.control}": one.sentence for one in said.contrasts},
-            **{f"help in {one.arm}": one.sentence for one in said.effects},
+            **{f"{one.arm} against {one.control}": one.sentence for one in comparison.contrasts},
+            **{f"help in {one.arm}": one.sentence for one in comparison.effects},
         }
-        numbers["arms"] = {one.name: [one.complete, one.complete + one.others] for one in said.arms}
+        numbers["arms"] = {one.name: [one.complete, one.complete + one.others] for one in comparison.arms}
     else:
         numbers["arms"] = _rates(run, "arm")
     numbers["curve"] = _rates(run, "training_step")
@@ -73,13 +73,13 @@ def _numbers(run: Run, *, is_planned: bool) -> dict[str, Any]:
 def _rates(run: Run, column: str) -> dict[str, list[int]]:
     """Return (complete, counted) of a run's verified episodes by the values of a column; those without one are left
     out, but for the arm."""
-    found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    rates: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     rows = outcomes.verdicts_of(run.project).filter(episode__run=run)
     for value, reward_type in rows.values_list(f"episode__{column}", "reward_type"):
         if value is not None:
-            found[str(value)][0] += reward_type == COMPLETE
-            found[str(value)][1] += 1
-    return dict(found)
+            rates[str(value)][0] += reward_type == COMPLETE
+            rates[str(value)][1] += 1
+    return dict(rates)
 
 
 def of_run(actor: Actor, run_id: str) -> list[ReadableErratum]:
@@ -90,35 +90,35 @@ def of_run(actor: Actor, run_id: str) -> list[ReadableErratum]:
     return [of_erratum(one) for one in repairs.errata_of_runs([run_id])]
 
 
-def of_erratum(one: Erratum) -> ReadableErratum:
+def of_erratum(erratum: Erratum) -> ReadableErratum:
     """Return an erratum in words. Of an export it has no numbers: its page has the rows."""
-    by = one.rejudging
+    by = erratum.rejudging
     version = by.version
     return ReadableErratum(
-        one.at,
+        erratum.at,
         f"{by.scenario}/{by.task_idx}",
         str(version or "the verifier of the pack"),
         by.created_by,
         str(version.reason) if version is not None else "",
-        _changes(one) if one.run_id is not None else [],
+        _changes(erratum) if erratum.run_id is not None else [],
         by,
-        one.run,
-        one.export,
+        erratum.run,
+        erratum.export,
     )
 
 
-def _changes(one: Erratum) -> list[ChangedNumber]:
-    before, after = one.before, one.after
-    found = []
+def _changes(erratum: Erratum) -> list[ChangedNumber]:
+    before, after = erratum.before, erratum.after
+    changes = []
     # the sentence of a run is that of one of its statements
-    said = {**_texts(before), **_texts(after)}
-    for name in said:
-        found.append(ChangedNumber(name, _texts(before).get(name, ""), _texts(after).get(name, "")))
+    statements = {**_texts(before), **_texts(after)}
+    for name in statements:
+        changes.append(ChangedNumber(name, _texts(before).get(name, ""), _texts(after).get(name, "")))
     for what, words in (("arms", "Complete"), ("curve", "Complete at step")):
         old, new = before.get(what) or {}, after.get(what) or {}
         for name in sorted({*old, *new}, key=lambda value: (len(value), value)):
-            found.append(ChangedNumber(f"{words} {name or 'in all'}".strip(), _share(old, name), _share(new, name)))
-    return [change for change in found if change.before != change.after]
+            changes.append(ChangedNumber(f"{words} {name or 'in all'}".strip(), _share(old, name), _share(new, name)))
+    return [change for change in changes if change.before != change.after]
 
 
 def _texts(numbers: Mapping[str, Any]) -> dict[str, str]:

@@ -35,8 +35,8 @@ def models(actor: Actor, now: datetime) -> Iterator[Need]:
     by_model: dict[str, list[tuple[str, str, datetime]]] = {}
     for name, fault, detail, at in ended.exclude(state=EpisodeState.CANCELLED).values_list(*columns)[:LOOKED]:
         by_model.setdefault(name, []).append((fault, detail, at))
-    for name, found in by_model.items():
-        newest = sorted(found, key=lambda one: one[2], reverse=True)
+    for name, failures in by_model.items():
+        newest = sorted(failures, key=lambda failure: failure[2], reverse=True)
         failed = next((place for place, one in enumerate(newest) if one[0] != "model"), len(newest))
         if failed:
             what = f"Agent model {name}" if name else "Agent model"
@@ -50,17 +50,17 @@ def servers(actor: Actor, _now: datetime) -> Iterator[Need]:
     queued = scoped(Episode.objects.filter(state=EpisodeState.QUEUED), actor.project)
     waiting = EpisodeEvent.objects.filter(verb=NO_SERVER, episode__in=queued).order_by().values("episode__environment")
     reasons = waiting.annotate(episodes=Count("episode", distinct=True), newest=Max("pk"))
-    for one in reasons.order_by("episode__environment"):
-        last = EpisodeEvent.objects.get(pk=one["newest"])
-        why = f"{count(one['episodes'], 'episode')} queued: {last.reason}"
-        yield Need(f"Environment {one['episode__environment']}", why, last.at, "environment")
+    for row in reasons.order_by("episode__environment"):
+        last = EpisodeEvent.objects.get(pk=row["newest"])
+        why = f"{count(row['episodes'], 'episode')} queued: {last.reason}"
+        yield Need(f"Environment {row['episode__environment']}", why, last.at, "environment")
 
 
 def judge(actor: Actor, now: datetime) -> Iterator[Need]:
     """Yield the judge of verifiers if the newest outcome that needed it has none."""
     newest = outcomes.of_project(actor.project).filter(at__gt=now - RECENT).order_by("-at")[:LOOKED]
-    found = outcomes.named(list(newest.values_list("pk", flat=True))).annotate(said=Cast("details", TextField()))
-    judged = found.filter(Q(reward_type="judge_error") | Q(said__contains='"mode": "sql"'))
+    rows = outcomes.named(list(newest.values_list("pk", flat=True))).annotate(said=Cast("details", TextField()))
+    judged = rows.filter(Q(reward_type="judge_error") | Q(said__contains='"mode": "sql"'))
     last = judged.defer("state_diff").order_by("-at").first()
     if last is not None and last.reward_type == "judge_error":
         why = last.details.get("error") if isinstance(last.details, dict) else None

@@ -65,33 +65,33 @@ def members(actor: Actor, episode_id: str) -> tuple[Episode, list[Episode]]:
     """Return the root of an episode's tree, and all its episodes, parents first."""
     rows = Episode.every.select_related("fork__parent")
     root = visible_or_404(rows, actor, episode_id).root
-    found, level = [root], [root.pk]
+    episodes, level = [root], [root.pk]
     branches = Episode.every.select_related("fork").defer(*NOT_DRAWN)
-    while level and len(found) < TREE_MAX:
+    while level and len(episodes) < TREE_MAX:
         below = scoped(branches.filter(fork__parent__in=level), actor.project).order_by("created_at", "key")
-        children = list(below[: TREE_MAX - len(found)])
-        found += children
+        children = list(below[: TREE_MAX - len(episodes)])
+        episodes += children
         level = [one.pk for one in children]
-    return root, found
+    return root, episodes
 
 
 def tree(actor: Actor, episode_id: str) -> tuple[Episode, list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the root of an episode's tree, all its episodes, and those continued from prompts, as the API has them."""
     may_see_asking(actor)
-    root, found = members(actor, episode_id)
-    ends = ends_of(actor, root, found)
+    root, episodes = members(actor, episode_id)
+    ends = ends_of(actor, root, episodes)
     further = [
         {
-            **{"id": one.place.episode_id, "parent": one.place.parent_id, "step": one.place.seq},
+            **{"id": follow_up.place.episode_id, "parent": follow_up.place.parent_id, "step": follow_up.place.seq},
             **{
-                "state": one.place.episode.state,
-                "privilege": one.place.episode.knowledge,
-                "outcome": one.outcome or None,
+                "state": follow_up.place.episode.state,
+                "privilege": follow_up.place.episode.knowledge,
+                "outcome": follow_up.outcome or None,
             },
         }
-        for one in continued(actor, root, found)
+        for follow_up in continued(actor, root, episodes)
     ]
-    return root, [row_of(one, ends.get(one.pk)) for one in found], further
+    return root, [row_of(one, ends.get(one.pk)) for one in episodes], further
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,13 @@ class ContinuedEpisode:
     outcome: str = ""
 
 
-def continued(actor: Actor, root: Episode, found: Sequence[Episode]) -> list[ContinuedEpisode]:
+def continued(actor: Actor, root: Episode, episodes: Sequence[Episode]) -> list[ContinuedEpisode]:
     """Return the episodes that were continued from prompts of a tree, oldest first."""
-    rows = Continuation.objects.filter(parent__in=[one.pk for one in found], episode__project=actor.project)
+    rows = Continuation.objects.filter(parent__in=[one.pk for one in episodes], episode__project=actor.project)
     places = list(rows.select_related("episode").order_by("episode__created_at", "pk")[:TREE_MAX])
     # not what counts in a rate: that leaves all of them out
-    known = visibility.of_episodes(actor, [one.episode_id for one in places]).found_here()
-    ends = dict(known.values_list("episode_id", "reward_type")) if sees_ends(actor, root) else {}
+    verdicts = visibility.of_episodes(actor, [one.episode_id for one in places]).found_here()
+    ends = dict(verdicts.values_list("episode_id", "reward_type")) if sees_ends(actor, root) else {}
     return [ContinuedEpisode(one, ends.get(one.episode_id, "")) for one in places]
 
 

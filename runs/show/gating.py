@@ -22,37 +22,46 @@ from runs.statistics.gating import PRICE, DrawnDecision, Fitted, Value, fit
 from runs.statistics.sentences import points, span_text
 
 
-def fit_run(found: RunComparison, price: float = PRICE) -> Fitted:
+def fit_run(comparison: RunComparison, price: float = PRICE) -> Fitted:
     """Fit a gate on the offers that a run drew by turn. Raises `NotFitted`, which says what is missing."""
-    if found.plan.state not in ENDED:
+    if comparison.plan.state not in ENDED:
         raise NotFitted("The run has not ended: episodes that end first are not like the others.")
-    drawing = chances_of(found)
+    drawing = chances_of(comparison)
     if not drawing:
         raise NotFitted(
             "No arm of this run draws its offers by turn, and an offer for a whole episode cannot tell one turn from "
             "another. Launch a run with an arm such as {name: drawn, expert: plain, ask: random:0.3}."
         )
-    card = {"run": found.plan.run_id, "name": found.plan.run.name, "arms": sorted(drawing), "plan": found.plan.digest}
-    return fit(list(decisions_of(found, drawing)), price, card)
+    card = {
+        "run": comparison.plan.run_id,
+        "name": comparison.plan.run.name,
+        "arms": sorted(drawing),
+        "plan": comparison.plan.digest,
+    }
+    return fit(list(decisions_of(comparison, drawing)), price, card)
 
 
-def chances_of(found: RunComparison) -> dict[str, float]:
+def chances_of(comparison: RunComparison) -> dict[str, float]:
     """Return the chance of an offer at each turn, by arm, for arms that draw it."""
-    chances = {arm["name"]: asking_rule(arm["ask"]).chance for arm in found.plan.document["arms"] if arm.get("ask")}
+    chances = {
+        arm["name"]: asking_rule(arm["ask"]).chance for arm in comparison.plan.document["arms"] if arm.get("ask")
+    }
     return {name: chance for name, chance in chances.items() if chance is not None}
 
 
-def decisions_of(found: RunComparison, drawing: Mapping[str, float]) -> Iterator[DrawnDecision]:
+def decisions_of(comparison: RunComparison, drawing: Mapping[str, float]) -> Iterator[DrawnDecision]:
     """Yield the decisions of the counted tries of these arms."""
-    said = found.plan.document
-    episodes = Episode.objects.filter(planned__plan=found.plan, arm__in=list(drawing)).in_bulk()
-    for one in found.tries:
-        if one.arm not in drawing or one.complete is None:
+    plan = comparison.plan.document
+    episodes = Episode.objects.filter(planned__plan=comparison.plan, arm__in=list(drawing)).in_bulk()
+    for attempt in comparison.tries:
+        if attempt.arm not in drawing or attempt.complete is None:
             continue
-        episode = episodes[one.episode]
-        known = bool((episode.policy.get("ask") or {}).get("seen"))
-        for row, offered, asked in drawn_in(steps_of(episode), said["max_asks"], said["max_steps"], known):
-            yield DrawnDecision(one.episode, one.scenario, row, offered, drawing[one.arm], one.complete, asked)
+        episode = episodes[attempt.episode]
+        is_seen = bool((episode.policy.get("ask") or {}).get("seen"))
+        for row, offered, asked in drawn_in(steps_of(episode), plan["max_asks"], plan["max_steps"], is_seen):
+            yield DrawnDecision(
+                attempt.episode, attempt.scenario, row, offered, drawing[attempt.arm], attempt.complete, asked
+            )
 
 
 def drawn_in(

@@ -89,17 +89,17 @@ class EpisodeTree:
 
 def lanes_of(actor: Actor, episode_id: str) -> EpisodeTree:
     """Return the tree that an episode is in, each fork after the lane that it was made of."""
-    root, found = forks.members(actor, episode_id)
+    root, episodes = forks.members(actor, episode_id)
     sees = forks.sees_ends(actor, root)
-    shown = {row.episode.pk: row for row in forks.rows_of(actor, root, found)}
-    ends, done = forks.ends_of(actor, root, found), forks.ended(found)
-    cuts = [one.branch_seq for one in found if one.branch_seq is not None]
+    shown = {row.episode.pk: row for row in forks.rows_of(actor, root, episodes)}
+    ends, done = forks.ends_of(actor, root, episodes), forks.ended(episodes)
+    cuts = [one.branch_seq for one in episodes if one.branch_seq is not None]
     since = max(1, min(cuts, default=1) - BEFORE)
     lanes: list[TreeLane] = []
     below: dict[str, list[Episode]] = {}
-    for one in found:
-        if one.fork is not None:
-            below.setdefault(one.fork.parent_id, []).append(one)
+    for episode in episodes:
+        if episode.fork is not None:
+            below.setdefault(episode.fork.parent_id, []).append(episode)
     # a list, because a tree can be deeper than calls may be
     left: list[tuple[Sequence[Episode], str, Fork | None, int | None]] = [([root], "The episode itself", None, None)]
     while left:
@@ -115,7 +115,7 @@ def lanes_of(actor: Actor, episode_id: str) -> EpisodeTree:
             lanes[lane.parent].own_wires.append(lane.place)
             for between in lanes[lane.parent + 1 : number]:
                 between.wires.append(lane.place)
-    return EpisodeTree(root, lanes, since, sees, forks.continued(actor, root, found))
+    return EpisodeTree(root, lanes, since, sees, forks.continued(actor, root, episodes))
 
 
 def _arms_below(
@@ -123,13 +123,13 @@ def _arms_below(
 ) -> list[tuple[Sequence[Episode], str, Fork | None, int | None]]:
     """Return the arms of the forks that were made of one lane, oldest fork first, the control first."""
     of_fork: dict[Fork, list[Episode]] = {}
-    for one in sorted(branches, key=lambda one: (one.created_at, one.key)):
-        if one.fork is not None:
-            of_fork.setdefault(one.fork, []).append(one)
-    found: list[tuple[Sequence[Episode], str, Fork | None, int | None]] = []
+    for branch in sorted(branches, key=lambda episode: (episode.created_at, episode.key)):
+        if branch.fork is not None:
+            of_fork.setdefault(branch.fork, []).append(branch)
+    arms: list[tuple[Sequence[Episode], str, Fork | None, int | None]] = []
     for made, mine in of_fork.items():
         changed, kept = forked.labels(made.change)
         for name, of in ((kept.capitalize(), BranchArm.CONTROL), (changed, BranchArm.TREATED)):
             if arm := [one for one in mine if one.branch_arm == of]:
-                found.append((arm, name, made, parent))
-    return found
+                arms.append((arm, name, made, parent))
+    return arms

@@ -88,13 +88,13 @@ class ArmBar:
     def parts(self) -> list[tuple[str, int, int, int, int]]:
         """Class, place from the left, width, place from the top and height of each part of the bar. Heights differ, so
         that no one needs the color to tell complete ones from others."""
-        found, at = [], 0
+        segments, at = [], 0
         counts = (("ok", self.complete, 10), ("no", self.others, 4), ("flt", self.left_out, 2), ("wk", self.live, 7))
         for css, count, height in counts:
             width = round(WIDTH * count / self.planned) if self.planned else 0
-            found.append((css, at, width, BAR - height, height))
+            segments.append((css, at, width, BAR - height, height))
             at += width
-        return [part for part in found if part[2]]
+        return [part for part in segments if part[2]]
 
 
 @dataclass
@@ -153,14 +153,16 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[RunCard]:
             silent[plan_id] += count
         elif state == EpisodeState.FAILED and fault in INFRASTRUCTURE:
             broken[plan_id] += count
-    said = visibility.of_project(actor).filter(episode__planned__plan__in=plans, episode__state=EpisodeState.FINISHED)
-    said = said.unaided()
+    verdicts = visibility.of_project(actor).filter(
+        episode__planned__plan__in=plans, episode__state=EpisodeState.FINISHED
+    )
+    verdicts = verdicts.unaided()
     judged = ("episode__planned__plan_id", "episode__planned__arm_id", "reward_type")
-    for plan_id, arm_id, reward_type, count in said.values_list(*judged).annotate(count=Count("pk")):
+    for plan_id, arm_id, reward_type, count in verdicts.values_list(*judged).annotate(count=Count("pk")):
         # what is left finished without an outcome that this actor sees
         silent[plan_id] -= count
         bars[arm_id].count(counted_as(EpisodeState.FINISHED, "", reward_type), count)
-    _leave_out_unfit(actor, plans, tries, said, bars)
+    _leave_out_unfit(actor, plans, tries, verdicts, bars)
     for plan_id in [pk for pk, without in silent.items() if without]:
         broken[plan_id] = replaceable.tries_of([plan_id]).count()
     sizes = run_sizes.sizes_of([run.pk for run in runs if run.pk not in plans])
@@ -184,7 +186,7 @@ def _leave_out_unfit(
     actor: Actor,
     plans: Mapping[str, Plan],
     tries: QuerySet[Episode],
-    said: OutcomeQuerySet,
+    verdicts: OutcomeQuerySet,
     bars: Mapping[int, ArmBar],
 ) -> None:
     """Count tries of tasks that were known to be unfit before the launch as left out, as a comparison does."""
@@ -195,7 +197,7 @@ def _leave_out_unfit(
     left_out = functools.cache(lambda pk: comparison.left_out(plans[pk]))
     scenarios = {task.rpartition("/")[0] for task in tasks}
     failed = tries.filter(state=EpisodeState.FAILED, scenario__in=scenarios)
-    judged = said.filter(episode__scenario__in=scenarios)
+    judged = verdicts.filter(episode__scenario__in=scenarios)
     columns = ("planned__plan_id", "planned__arm_id", "scenario", "task_idx", "state", "fault")
     of_failed = failed.values_list(*columns).annotate(count=Count("pk"))
     of_judged = judged.values_list(*(f"episode__{name}" for name in columns), "reward_type").annotate(count=Count("pk"))
@@ -222,7 +224,7 @@ def _left(plans: Iterable[Plan]) -> dict[str, float]:
     }
 
 
-def card_of(found: RunComparison) -> RunCard:
+def card_of(compared: RunComparison) -> RunCard:
     """Return a compared run with the counts of its comparison, so that bars and finding agree and are read together."""
     bars = [
         ArmBar(
@@ -236,14 +238,14 @@ def card_of(found: RunComparison) -> RunCard:
             faults=sum(arm.excluded.values()),
             live=arm.live,
         )
-        for arm in found.arms
+        for arm in compared.arms
     ]
     reasons = (*(f"fault {fault}" for fault in INFRASTRUCTURE), replaceable.LOST)
-    broken = sum(arm.excluded.get(reason, 0) for arm in found.arms for reason in reasons)
-    left = _left([found.plan]).get(found.plan.pk)
-    run = found.plan.run
+    broken = sum(arm.excluded.get(reason, 0) for arm in compared.arms for reason in reasons)
+    left = _left([compared.plan]).get(compared.plan.pk)
+    run = compared.plan.run
     label = run_names.apart(run.project, {run.pk: run.name})[run.pk]
-    return RunCard(run, found.plan, bars, left, broken, label=label)
+    return RunCard(run, compared.plan, bars, left, broken, label=label)
 
 
 def active(project_runs: QuerySet[Run]) -> QuerySet[Run]:
@@ -298,15 +300,15 @@ class TaskRow:
     def compared(self) -> list[str]:
         """Return its first episodes of each arm for the page that compares some; none if there is only one."""
         each = max(1, COMPARED // max(1, len(self.arms)))
-        found = [episode for cell in self.arms for episode in cell.tried[:each]][:COMPARED]
-        return found if len(found) > 1 else []
+        episodes = [episode for cell in self.arms for episode in cell.tried[:each]][:COMPARED]
+        return episodes if len(episodes) > 1 else []
 
 
 def task_rows(tries: Iterable[Try], arms: Sequence[str]) -> tuple[list[TaskRow], int]:
     """Return the first `TASKS_SHOWN` tasks of a run by scenario, and how many more there are."""
     by_task: dict[tuple[str, str], dict[str, list[Try]]] = defaultdict(lambda: {arm: [] for arm in arms})
-    for one in tries:
-        by_task[one.scenario, one.task][one.arm].append(one)
+    for attempt in tries:
+        by_task[attempt.scenario, attempt.task][attempt.arm].append(attempt)
     shown = sorted(by_task)[:TASKS_SHOWN]
     marked = sum(len(cell) for key in shown for cell in by_task[key].values()) <= MARKS_SHOWN
     rows = [
@@ -326,12 +328,12 @@ def _cell(arm: str, tries: Sequence[Try], marked: bool) -> TaskCell:
     return TaskCell(arm, sum(counted), len(counted), marks, [one.episode for one in tries])
 
 
-def _mark(one: Try) -> TryMark:
-    if one.complete is not None:
-        css = "complete" if one.complete else "others"
+def _mark(attempt: Try) -> TryMark:
+    if attempt.complete is not None:
+        css = "complete" if attempt.complete else "others"
         words = outcome_words(css).lower()
     else:
-        css, words = ("excluded", one.excluded) if one.excluded else ("open", "not ended")
-    if one.offered is not None:
-        words += ", help offered" if one.offered else ", help withheld"
-    return TryMark(one.episode, one.seed, css, words)
+        css, words = ("excluded", attempt.excluded) if attempt.excluded else ("open", "not ended")
+    if attempt.offered is not None:
+        words += ", help offered" if attempt.offered else ", help withheld"
+    return TryMark(attempt.episode, attempt.seed, css, words)

@@ -35,50 +35,52 @@ from runs.statistics.sentences import EXPLORATORY, points
 MARKS = str.maketrans({mark: f"\\{mark}" for mark in r"\`*_{}[]<>#|!"})
 
 
-def write(found: RunComparison, folder: Path, more: Sequence[str] = ()) -> list[Path]:
+def write(comparison: RunComparison, folder: Path, more: Sequence[str] = ()) -> list[Path]:
     """Write the report into a folder, over an earlier one with the same names, and return its files. `more` are
     Markdown sections from other modules."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in TABLES:
-        (folder / f"{name}.csv").write_text(in_csv(name, found), encoding="utf-8")
-    (folder / "plan.yaml").write_text(plan_file(found.plan), encoding="utf-8")
-    paid = rewarding.rows(found.plan)
-    drawings = _drawings(found, paid, asking.asking_of(found))
+        (folder / f"{name}.csv").write_text(in_csv(name, comparison), encoding="utf-8")
+    (folder / "plan.yaml").write_text(plan_file(comparison.plan), encoding="utf-8")
+    paid = rewarding.rows(comparison.plan)
+    drawings = _drawings(comparison, paid, asking.asking_of(comparison))
     pictured = drawings if pictures.are_possible() else {}
     for name, chart in pictured.items():
         pictures.draw(chart, folder / f"{name}.png")
-    (folder / "report.md").write_text(markdown(found, paid, drawings, more), encoding="utf-8")
+    (folder / "report.md").write_text(markdown(comparison, paid, drawings, more), encoding="utf-8")
     names = ["report.md", "plan.yaml", *(f"{name}.csv" for name in TABLES), *(f"{name}.png" for name in pictured)]
     return [folder / name for name in names]
 
 
-def _drawings(found: RunComparison, paid: Sequence[Row], asked: asking.RunAsking | None) -> dict[str, Chart]:
+def _drawings(comparison: RunComparison, paid: Sequence[Row], asked: asking.RunAsking | None) -> dict[str, Chart]:
     """Return the charts of the run's page, by the name of their file."""
-    modes = {arm.name: arm.expert for arm in found.arms}
-    forests = [charts.forest(one, modes[one.arm], "") for one in found.contrasts]
-    groups = {"completions": charts.completions(found.arms, of_completions(found), "")}
+    modes = {arm.name: arm.expert for arm in comparison.arms}
+    forests = [charts.forest(one, modes[one.arm], "") for one in comparison.contrasts]
+    groups = {"completions": charts.completions(comparison.arms, of_completions(comparison), "")}
     for profile in dict.fromkeys(row["profile"] for row in paid):
         mine = [row for row in paid if row["profile"] == profile]
-        groups[f"rewards-{profile}"] = charts.rewards(mine, found.arms, "")
+        groups[f"rewards-{profile}"] = charts.rewards(mine, comparison.arms, "")
     named = {f"differences-{place}": chart for place, chart in enumerate(forests, 1) if chart}
-    named |= curve.charts(curve.points_of(found, asked), "", is_open=any(one.is_open for one in found.tries))
+    named |= curve.charts(curve.points_of(comparison, asked), "", is_open=any(one.is_open for one in comparison.tries))
     for name, group in groups.items():  # more arms than a reader can distinguish get a second chart
         named |= {f"{name}-{place}" if place > 1 else name: chart for place, chart in enumerate(group, 1)}
     return named
 
 
-def markdown(found: RunComparison, paid: Sequence[Row], drawings: Mapping[str, Chart], more: Sequence[str] = ()) -> str:
+def markdown(
+    comparison: RunComparison, paid: Sequence[Row], drawings: Mapping[str, Chart], more: Sequence[str] = ()
+) -> str:
     """Return the report's text; `paid` are the rows of shaped rewards, `drawings` are by file, `more` are sections from
     other modules."""
-    plan = found.plan
+    plan = comparison.plan
     policies = dict(plan.arms.values_list("name", "policy"))
     parts = [
         f"# {plain(plan.run.name)}",
-        f"**{plain(found.sentence)}**",
+        f"**{plain(comparison.sentence)}**",
         f"Run {plan.run_id}, {plan.state}. {count(plan.seeds, 'seed')} per task and arm. "
         f"Control: {plain(plan.control)}.",
-        f"What it says was fixed at its launch (SHA-256 {found.claims.digest}): {_said(found)}. Each interval is for "
-        "itself.",
+        f"What it says was fixed at its launch (SHA-256 {comparison.claims.digest}): {_claims_text(comparison)}. "
+        "Each interval is for itself.",
         "## Arms",
         table(
             ["arm", "policy", "expert", "planned", "ended", "complete", "not complete", "left out"],
@@ -93,34 +95,34 @@ def markdown(found: RunComparison, paid: Sequence[Row], drawings: Mapping[str, C
                     arm.others,
                     _reasons(arm.excluded),
                 ]
-                for arm in found.arms
+                for arm in comparison.arms
             ],
         ),
         *_drawn(drawings, "completions"),
-        *_of_causes(found),
+        *_of_causes(comparison),
         *_of_server(plan),
     ]
-    if found.ruled_later:
-        named = ", ".join(plain(task) for task in found.ruled_later[:20])
+    if comparison.ruled_later:
+        named = ", ".join(plain(task) for task in comparison.ruled_later[:20])
         parts.append(f"Ruled at fault after the launch, and still counted: {named}.")
-    for place, (one, levels) in enumerate(zip(found.contrasts, found.levels, strict=True), 1):
-        parts += _of_contrast(one, _drawn(drawings, f"differences-{place}"))
+    for place, (contrast, levels) in enumerate(zip(comparison.contrasts, comparison.levels, strict=True), 1):
+        parts += _of_contrast(contrast, _drawn(drawings, f"differences-{place}"))
         parts += _of_difficulty(levels)
-    for effect in found.effects:
+    for effect in comparison.effects:
         parts += _of_help(effect)
-    if seeds := repeats(found.ends, [arm.name for arm in found.arms]):
+    if seeds := repeats(comparison.ends, [arm.name for arm in comparison.arms]):
         rows = [
-            [one.k, plain(arm), one.tasks, one.any_of[arm].words, one.all_of[arm].words]
-            for one in seeds
-            for arm in one.any_of
+            [repeat.k, plain(arm), repeat.tasks, repeat.any_of[arm].words, repeat.all_of[arm].words]
+            for repeat in seeds
+            for arm in repeat.any_of
         ]
         parts += [
             "## Repeats",
             f"{EXPLORATORY.capitalize()}. Each interval is at 95%.",
             table(["k", "arm", "tasks", "pass@k", "pass^k"], rows),
         ]
-    parts += _of_curve(found, drawings)
-    parts += _of_asking(asking.asking_of(found))
+    parts += _of_curve(comparison, drawings)
+    parts += _of_asking(asking.asking_of(comparison))
     parts += _of_costs(spending.costs_of(plan.run))
     parts += _of_rewards(rewarding.means(paid), _drawn(drawings, "rewards"))
     parts += more
@@ -129,9 +131,9 @@ def markdown(found: RunComparison, paid: Sequence[Row], drawings: Mapping[str, C
     return "\n\n".join(parts) + "\n"
 
 
-def _of_causes(found: RunComparison) -> list[str]:
+def _of_causes(comparison: RunComparison) -> list[str]:
     """Return why episodes failed, wait or have no outcome, grouped."""
-    why = causes.causes_of(system(found.plan.run.project), found.plan.run)
+    why = causes.causes_of(system(comparison.plan.run.project), comparison.plan.run)
     if not why.shown:
         return []
     more = [f"- {count(why.more, 'more episode')} with other causes"] if why.more else []
@@ -146,13 +148,13 @@ def _of_server(plan: Plan) -> list[str]:
     return ["## Environment", " ".join([f"{name} at the launch: {plain(server.words)}.", *map(plain, server.offers)])]
 
 
-def _said(found: RunComparison) -> str:
+def _claims_text(comparison: RunComparison) -> str:
     """Return the statements of the plan, with their errors."""
     return (
         "; ".join(
-            f"{plain(one.arm)} {f'against {plain(one.control)}' if one.control else 'with an offer and without'}, "
-            f"error {100 * one.planned:.3g}% at the planned size and {100 * one.running:.3g}% while running"
-            for one in found.claims.said
+            f"{plain(row.arm)} {f'against {plain(row.control)}' if row.control else 'with an offer and without'}, "
+            f"error {100 * row.planned:.3g}% at the planned size and {100 * row.running:.3g}% while running"
+            for row in comparison.claims.said
         )
         or "no statement, as there is nothing to compare"
     )
@@ -169,31 +171,33 @@ def _drawn(drawings: Mapping[str, Chart], name: str) -> list[str]:
     ]
 
 
-def _of_contrast(one: Contrast, drawn: Sequence[str]) -> list[str]:
-    parts = [f"## {plain(one.arm)} against {plain(one.control)}", plain(one.sentence)]
-    said = [("These tasks", one.tasks_scope), ("Scenarios like these", one.scenarios_scope)]
-    lines = [f"- {words}: {plain(scope.sentence)} Method: {scope.method}." for words, scope in said if scope]
-    if one.tasks_scope is None:
-        lines.append(f"- At any time: {plain(one.running.sentence)}")
-    lost = one.exclusions
+def _of_contrast(contrast: Contrast, drawn: Sequence[str]) -> list[str]:
+    parts = [f"## {plain(contrast.arm)} against {plain(contrast.control)}", plain(contrast.sentence)]
+    scopes = [("These tasks", contrast.tasks_scope), ("Scenarios like these", contrast.scenarios_scope)]
+    lines = [f"- {words}: {plain(scope.sentence)} Method: {scope.method}." for words, scope in scopes if scope]
+    if contrast.tasks_scope is None:
+        lines.append(f"- At any time: {plain(contrast.running.sentence)}")
+    lost = contrast.exclusions
     if lost.treated or lost.control:
         low, high = (points(bound) for bound in lost.bounds)
         lines.append(
-            f"- Lost with {plain(one.arm)}: {_reasons(lost.treated)} (of {lost.treated_planned}); with "
-            f"{plain(one.control)}: {_reasons(lost.control)} (of {lost.control_planned}). Whatever they were, the "
+            f"- Lost with {plain(contrast.arm)}: {_reasons(lost.treated)} (of {lost.treated_planned}); with "
+            f"{plain(contrast.control)}: {_reasons(lost.control)} (of {lost.control_planned}). Whatever they were, the "
             f"difference lies between {low} and {high}."
         )
-    if one.sharing:
-        lines.append(f"- {count(one.sharing, 'task')} share an answer with another task; those that do are one unit.")
-    if one.added is not None:
-        lines.append(f"- With the seeds that were added: {points(one.added)}. {EXPLORATORY.capitalize()}.")
+    if contrast.sharing:
+        lines.append(
+            f"- {count(contrast.sharing, 'task')} share an answer with another task; those that do are one unit."
+        )
+    if contrast.added is not None:
+        lines.append(f"- With the seeds that were added: {points(contrast.added)}. {EXPLORATORY.capitalize()}.")
     rows = [
         [plain(row.scenario), row.tasks, row.won, row.lost, f"{row.delta:+.2f}", f"{row.shrunk:+.2f}"]
-        for row in one.scenarios
+        for row in contrast.scenarios
     ]
     by_scenario = table(["scenario", "tasks", "won", "lost", "difference", "shrunk"], rows)
-    if one.price is not None:
-        lines.append(f"- Price: {one.price.sentence} {EXPLORATORY.capitalize()}.")
+    if contrast.price is not None:
+        lines.append(f"- Price: {contrast.price.sentence} {EXPLORATORY.capitalize()}.")
     return [*parts, "\n".join(lines), *drawn, f"By scenario: {EXPLORATORY}.", by_scenario]
 
 
@@ -201,57 +205,57 @@ def _of_difficulty(levels: ByDifficulty | None) -> list[str]:
     if levels is None:
         return []
     rows = [
-        [one.name, one.tasks, one.won, one.lost, f"{one.control_rate:.2f}", f"{one.delta:+.2f}"]
-        for one in levels.levels
+        [level.name, level.tasks, level.won, level.lost, f"{level.control_rate:.2f}", f"{level.delta:+.2f}"]
+        for level in levels.levels
     ]
     words = f"By difficulty: {levels.basis}. {EXPLORATORY.capitalize()}."
     return [words, table(["level", "tasks", "won", "lost", "control", "difference"], rows)]
 
 
-def _of_help(one: Effect) -> list[str]:
+def _of_help(offer: Effect) -> list[str]:
     """Return the effect of the draw of offers, and separately the parts that were not drawn."""
     lines = [
-        f"- Method: {one.method}. Each episode was offered help with chance {one.chance:g}, drawn before it began."
+        f"- Method: {offer.method}. Each episode was offered help with chance {offer.chance:g}, drawn before it began."
     ]
-    if one.price is not None:
-        lines.append(f"- Price: {one.price.sentence} {EXPLORATORY.capitalize()}.")
-    if one.lost.offered or one.lost.withheld:
-        low, high = (points(bound) for bound in one.lost.bounds)
+    if offer.price is not None:
+        lines.append(f"- Price: {offer.price.sentence} {EXPLORATORY.capitalize()}.")
+    if offer.lost.offered or offer.lost.withheld:
+        low, high = (points(bound) for bound in offer.lost.bounds)
         lines.append(
-            f"- Left out: {_reasons(one.lost.offered)} with help offered, {_reasons(one.lost.withheld)} without. "
+            f"- Left out: {_reasons(offer.lost.offered)} with help offered, {_reasons(offer.lost.withheld)} without. "
             f"Whatever they were, the change lies between {low} and {high}."
         )
-    basis = [(group, "drawn") for group in one.drawn] + [(group, "descriptive") for group in one.described]
+    basis = [(group, "drawn") for group in offer.drawn] + [(group, "descriptive") for group in offer.described]
     rows = [[group.name, way, group.counted, group.complete] for group, way in basis]
     words = "Who asks was not drawn: the descriptive rows show no effect of asking."
     by_group = table(["episodes", "basis", "counted", "complete"], rows)
-    return [f"## Help offered by draw in {plain(one.arm)}", plain(one.sentence), "\n".join(lines), by_group, words]
+    return [f"## Help offered by draw in {plain(offer.arm)}", plain(offer.sentence), "\n".join(lines), by_group, words]
 
 
-def _of_curve(found: RunComparison, drawings: Mapping[str, Chart]) -> list[str]:
+def _of_curve(comparison: RunComparison, drawings: Mapping[str, Chart]) -> list[str]:
     """Return completion against asks, where the run has the curve; and gates that were withdrawn."""
     if "curve" not in drawings:
         return []
-    one = drawings["curve"]
-    withdrawn = found.plan.arms.filter(withdrawn_at__isnull=False)
-    said = [f"The gate of {plain(arm.name)} was withdrawn: {plain(arm.withdrawn)}" for arm in withdrawn]
-    rows = [[plain(cell) for cell in row] for row in one.rows]
-    words = [f"{plain(one.title)} {EXPLORATORY.capitalize()}.", table(one.columns, rows)]
-    return ["## When to ask", *words, *said, *_drawn(drawings, "curve")]
+    chart = drawings["curve"]
+    withdrawn = comparison.plan.arms.filter(withdrawn_at__isnull=False)
+    lines = [f"The gate of {plain(arm.name)} was withdrawn: {plain(arm.withdrawn)}" for arm in withdrawn]
+    rows = [[plain(cell) for cell in row] for row in chart.rows]
+    words = [f"{plain(chart.title)} {EXPLORATORY.capitalize()}.", table(chart.columns, rows)]
+    return ["## When to ask", *words, *lines, *_drawn(drawings, "curve")]
 
 
-def _of_asking(found: asking.RunAsking | None) -> list[str]:
+def _of_asking(asked: asking.RunAsking | None) -> list[str]:
     """Return how each arm asked; nothing if no task has a registry of blockers."""
-    if found is None:
+    if asked is None:
         return []
     names = ["arm", "episodes", "asks", "asks_per_task", "precision", "recall", "f1", "human_minutes"]
-    rows = [[plain(str(row[name])) or "none" for name in names] for row in map(asking.row_of, found.arms)]
+    rows = [[plain(str(row[name])) or "none" for name in names] for row in map(asking.row_of, asked.arms)]
     words = (
-        f"Counted episodes of the {count(found.tasks, 'task')} with a registry of blockers, {EXPLORATORY}. A question "
+        f"Counted episodes of the {count(asked.tasks, 'task')} with a registry of blockers, {EXPLORATORY}. A question "
         "counts if it matched a blocker."
     )
     columns = [name.replace("_", " ") for name in names]
-    return ["## Asking", words, table(columns, rows), *(plain(one.words) for one in found.differences)]
+    return ["## Asking", words, table(columns, rows), *(plain(one.words) for one in asked.differences)]
 
 
 def _of_costs(costs: Sequence[Cost]) -> list[str]:

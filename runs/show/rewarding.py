@@ -54,8 +54,8 @@ def judged(plan: Plan) -> Judged:
         "position", "seed", "arm__place"
     )
     places = {row[0]: row[1:] for row in tries.values_list("episode_id", "arm__name", "scenario", "task_idx", "seed")}
-    found = outcomes.of_episodes(list(places)).found_here()
-    types = dict(found.values_list("episode_id", "reward_type"))
+    verdicts = outcomes.of_episodes(list(places)).found_here()
+    types = dict(verdicts.values_list("episode_id", "reward_type"))
     tasks = {pk: f"{places[pk][1]}/{places[pk][2]}" for pk in places if pk in types}
     arms = {pk: (places[pk][0], places[pk][3]) for pk in tasks}
     prices = {arm["name"]: arm["ask_price"] for arm in plan.document["arms"] if arm.get("ask_price") is not None}
@@ -64,12 +64,12 @@ def judged(plan: Plan) -> Judged:
 
 def stored(judged: Judged) -> dict[str, dict[str, Reward]]:
     """Return the stored rewards of these episodes, by episode and profile."""
-    found: dict[str, dict[str, Reward]] = defaultdict(dict)
+    by_episode: dict[str, dict[str, Reward]] = defaultdict(dict)
     for row in ShapedReward.objects.filter(episode__in=list(judged.tasks), profile__in=list(PROFILES)):
         if row.reference == judged.reference(row.episode_id):
             reward = Reward(row.profile, row.total, row.components, row.pattern, tuple(row.flags))
-            found[row.episode_id][row.profile] = reward
-    return found
+            by_episode[row.episode_id][row.profile] = reward
+    return by_episode
 
 
 def columns() -> list[str]:
@@ -85,20 +85,20 @@ def rows(plan: Plan) -> list[dict[str, Any]]:
 
     """
     episodes = judged(plan)
-    known = stored(episodes)
-    missing = [pk for pk in episodes.tasks if len(known.get(pk, ())) < len(episodes.profiles(pk))]
+    rewards = stored(episodes)
+    missing = [pk for pk in episodes.tasks if len(rewards.get(pk, ())) < len(episodes.profiles(pk))]
     # what was stored stays, whatever would be computed now
-    known.update({one.episode.pk: one.rewards | known.get(one.episode.pk, {}) for one in paid(missing, episodes)})
+    rewards.update({one.episode.pk: one.rewards | rewards.get(one.episode.pk, {}) for one in paid(missing, episodes)})
     return [
         {
             "profile": name,
             "task": episodes.tasks[pk],
             "arm": arm,
             "seed": seed,
-            "total": known[pk][name].total,
-            "pattern": known[pk][name].pattern,
-            "flags": "; ".join(known[pk][name].flags),
-            **{part: round(value, 6) for part, value in known[pk][name].components.items()},
+            "total": rewards[pk][name].total,
+            "pattern": rewards[pk][name].pattern,
+            "flags": "; ".join(rewards[pk][name].flags),
+            **{part: round(value, 6) for part, value in rewards[pk][name].components.items()},
         }
         for pk, (arm, seed) in episodes.arms.items()
         for name in episodes.profiles(pk)

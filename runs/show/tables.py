@@ -60,20 +60,20 @@ def repeats(tries: Iterable[Try], arms: Sequence[str]) -> list[Repeat]:
         return []
     counted: dict[str, dict[str, list[bool]]] = defaultdict(lambda: {arm: [] for arm in arms})
     asked: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for one in tries:
-        if one.complete is not None and one.arm in arms:
-            counted[one.task][one.arm].append(one.complete)
-            for answer in one.shared:
-                asked[one.arm, answer].add(one.task)
+    for attempt in tries:
+        if attempt.complete is not None and attempt.arm in arms:
+            counted[attempt.task][attempt.arm].append(attempt.complete)
+            for answer in attempt.shared:
+                asked[attempt.arm, answer].add(attempt.task)
     # tasks that share an answer are not independent, so the arm has no interval
     joined = {arm for (arm, _), tasks in asked.items() if len(tasks) > 1}
     most = max((min(len(seeds) for seeds in task.values()) for task in counted.values()), default=0)
-    found = []
+    rows = []
     for k in sorted({*(2**power for power in range(most.bit_length())), most}) if most > 1 else ():
         enough = [task for task in counted.values() if min(len(seeds) for seeds in task.values()) >= k]
         means = ({arm: _mean(how, [task[arm] for task in enough], k, arm not in joined) for arm in arms} for how in HOW)
-        found.append(Repeat(k, len(enough), *means))
-    return found
+        rows.append(Repeat(k, len(enough), *means))
+    return rows
 
 
 HOW: tuple[Callable[[int, int, int], float | None], ...] = (pass_at, pass_all)
@@ -113,24 +113,24 @@ def plan_file(plan: Plan) -> str:
     return more + repeatable(plan_now(plan), [one.task for one in first.only("scenario", "task_idx")])
 
 
-def of_tries(found: RunComparison) -> list[Row]:
+def of_tries(comparison: RunComparison) -> list[Row]:
     """Return every planned try, in the planned order."""
     return [
         {
-            "task": one.task,
-            "scenario": one.scenario,
-            "arm": one.arm,
-            "seed": one.seed,
-            "wave": one.wave,
-            "position": one.position,
-            "complete": "" if one.complete is None else int(one.complete),
-            "excluded": one.excluded,
-            "offered": "" if one.offered is None else int(one.offered),
-            "chance": "" if one.chance is None else one.chance,
-            "asked": int(one.asked),
-            "human_s": round(one.human_s, 1),
+            "task": attempt.task,
+            "scenario": attempt.scenario,
+            "arm": attempt.arm,
+            "seed": attempt.seed,
+            "wave": attempt.wave,
+            "position": attempt.position,
+            "complete": "" if attempt.complete is None else int(attempt.complete),
+            "excluded": attempt.excluded,
+            "offered": "" if attempt.offered is None else int(attempt.offered),
+            "chance": "" if attempt.chance is None else attempt.chance,
+            "asked": int(attempt.asked),
+            "human_s": round(attempt.human_s, 1),
         }
-        for one in found.tries
+        for attempt in comparison.tries
     ]
 
 
@@ -138,8 +138,8 @@ def of_scenarios(contrasts: Iterable[Contrast]) -> list[Row]:
     """Return raw differences by scenario, ordered by shrunken difference: for description, without a test."""
     return [
         {
-            "arm": one.arm,
-            "control": one.control,
+            "arm": contrast.arm,
+            "control": contrast.control,
             "scenario": row.scenario,
             "tasks": row.tasks,
             "won": row.won,
@@ -147,17 +147,17 @@ def of_scenarios(contrasts: Iterable[Contrast]) -> list[Row]:
             "difference": row.delta,
             "shrunk": row.shrunk,
         }
-        for one in contrasts
-        for row in one.scenarios
+        for contrast in contrasts
+        for row in contrast.scenarios
     ]
 
 
-def of_difficulty(found: RunComparison) -> list[Row]:
+def of_difficulty(comparison: RunComparison) -> list[Row]:
     """Return raw differences by difficulty: for description, without a test."""
     return [
         {
-            "arm": one.arm,
-            "control": one.control,
+            "arm": contrast.arm,
+            "control": contrast.control,
             "basis": levels.basis,
             "level": level.name,
             "tasks": level.tasks,
@@ -166,23 +166,23 @@ def of_difficulty(found: RunComparison) -> list[Row]:
             "control_rate": level.control_rate,
             "difference": level.delta,
         }
-        for one, levels in zip(found.contrasts, found.levels, strict=True)
+        for contrast, levels in zip(comparison.contrasts, comparison.levels, strict=True)
         if levels is not None
         for level in levels.levels
     ]
 
 
-def of_repeats(found: RunComparison) -> list[Row]:
+def of_repeats(comparison: RunComparison) -> list[Row]:
     """Return pass@k and pass^k of every arm with their intervals, one row for each."""
     return [
-        {"k": one.k, "arm": arm, "tasks": one.tasks}
+        {"k": repeat.k, "arm": arm, "tasks": repeat.tasks}
         | {
             column: value
-            for name, mean in (("pass@k", one.any_of[arm]), ("pass^k", one.all_of[arm]))
+            for name, mean in (("pass@k", repeat.any_of[arm]), ("pass^k", repeat.all_of[arm]))
             for column, value in zip(_with_ends(name), (mean.share, *(mean.span or ("", ""))), strict=True)
         }
-        for one in repeats(found.tries, [arm.name for arm in found.arms])
-        for arm in one.any_of
+        for repeat in repeats(comparison.tries, [arm.name for arm in comparison.arms])
+        for arm in repeat.any_of
     ]
 
 
@@ -190,16 +190,16 @@ def _with_ends(name: str) -> list[str]:
     return [name, f"{name} low", f"{name} high"]
 
 
-def of_completions(found: RunComparison) -> list[Row]:
+def of_completions(comparison: RunComparison) -> list[Row]:
     """Return the running number of complete tries of each arm, in the planned order, without excluded and open ones."""
-    counted: dict[str, list[int]] = {arm.name: [0, 0] for arm in found.arms}
+    counted: dict[str, list[int]] = {arm.name: [0, 0] for arm in comparison.arms}
     rows: list[Row] = []
-    for one in found.tries:
-        if one.complete is not None:
-            both = counted[one.arm]
+    for attempt in comparison.tries:
+        if attempt.complete is not None:
+            both = counted[attempt.arm]
             both[0] += 1
-            both[1] += one.complete
-            rows.append({"arm": one.arm, "counted": both[0], "complete": both[1], "rate": both[1] / both[0]})
+            both[1] += attempt.complete
+            rows.append({"arm": attempt.arm, "counted": both[0], "complete": both[1], "rate": both[1] / both[0]})
     return rows
 
 
@@ -213,15 +213,15 @@ TABLES: dict[str, tuple[list[str] | Callable[[], list[str]], Callable[[RunCompar
     ),
     "scenarios": (
         ["arm", "control", "scenario", "tasks", "won", "lost", "difference", "shrunk"],
-        lambda found: of_scenarios(found.contrasts),
+        lambda comparison: of_scenarios(comparison.contrasts),
     ),
     "difficulty": (
         ["arm", "control", "basis", "level", "tasks", "won", "lost", "control_rate", "difference"],
         of_difficulty,
     ),
     "repeats": (["k", "arm", "tasks", *_with_ends("pass@k"), *_with_ends("pass^k")], of_repeats),
-    "rewards": (rewarding.columns, lambda found: rewarding.rows(found.plan)),
-    "costs": (spending.COLUMNS, lambda found: spending.table(spending.costs_of(found.plan.run))),
+    "rewards": (rewarding.columns, lambda comparison: rewarding.rows(comparison.plan)),
+    "costs": (spending.COLUMNS, lambda comparison: spending.table(spending.costs_of(comparison.plan.run))),
     "asking": (asking.COLUMNS, asking.rows),
     "curve": (curve.COLUMNS, curve.rows),
     "completions": (["arm", "counted", "complete", "rate"], of_completions),
@@ -229,10 +229,10 @@ TABLES: dict[str, tuple[list[str] | Callable[[], list[str]], Callable[[RunCompar
 """Columns and rows by name, which is also that of the file."""
 
 
-def in_csv(name: str, found: RunComparison) -> str:
+def in_csv(name: str, comparison: RunComparison) -> str:
     """Return a table as CSV."""
     columns, rows_of = TABLES[name]
-    rows, names = rows_of(found), dict.fromkeys(columns() if callable(columns) else columns)
+    rows, names = rows_of(comparison), dict.fromkeys(columns() if callable(columns) else columns)
     # stored rewards can have components that their profile has lost since
     names |= dict.fromkeys(column for row in rows for column in row)
     return spreadsheets.in_csv(list(names), ([row.get(column, "") for column in names] for row in rows))

@@ -45,16 +45,18 @@ class TimedAdvice:
 
     @property
     def words(self) -> str:
-        found = self.finding
-        if found is None:
+        finding = self.finding
+        if finding is None:
             return f"{self.at.words}: outcomes are withheld until your verdict."
-        if found.difference is None or found.interval is None or found.p is None:
-            return f"{self.at.words}: {found.sentence}"
-        counts = f"{found.treated.counts} complete with the words, {found.control.counts} without"
-        lost = found.treated.lost + found.control.lost
+        if finding.difference is None or finding.interval is None or finding.p is None:
+            return f"{self.at.words}: {finding.sentence}"
+        counts = f"{finding.treated.counts} complete with the words, {finding.control.counts} without"
+        lost = finding.treated.lost + finding.control.lost
         without = f" {lost:,} {'branch is' if lost == 1 else 'branches are'} without an outcome." if lost else ""
-        numbers = f"{points(found.difference)} {span_text(found.interval)}, p = {p_text(found.p)}".replace("= <", "<")
-        return f"{self.at.words}: {counts}. {numbers}: {found.verdict or 'not shown'}.{without}"
+        numbers = f"{points(finding.difference)} {span_text(finding.interval)}, p = {p_text(finding.p)}".replace(
+            "= <", "<"
+        )
+        return f"{self.at.words}: {counts}. {numbers}: {finding.verdict or 'not shown'}.{without}"
 
 
 def times_of(episode: Episode) -> list[AdviceTime]:
@@ -81,11 +83,11 @@ def timed(actor: Actor, parent: Episode) -> dict[str, list[TimedAdvice]]:
     the error, since the best of them would be picked."""
     made = list(Fork.objects.filter(parent=parent).select_related("parent__project", "parent__fork").order_by("seq"))
     times = times_of(parent)
-    found: dict[str, list[TimedAdvice]] = {}
+    by_words: dict[str, list[TimedAdvice]] = {}
     for fork in made:
         if "words" not in fork.change:
             continue
         at = next(one for one in reversed(times) if one.seq <= fork.seq)
         seen = forks.finding_of(actor, fork, list(Episode.every.filter(fork=fork)))
-        found.setdefault(fork.change["words"], []).append(TimedAdvice(at, seen))
-    return found
+        by_words.setdefault(fork.change["words"], []).append(TimedAdvice(at, seen))
+    return by_words

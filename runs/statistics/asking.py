@@ -104,24 +104,24 @@ class AskingDifference:
 
 
 METRICS: dict[str, Callable[[EpisodeAsks], Fraction | None]] = {
-    "f1": lambda one: one.f1,
-    "precision": lambda one: one.precision,
-    "recall": lambda one: one.recall,
-    "asks": lambda one: Fraction(one.asks),
+    "f1": lambda episode: episode.f1,
+    "precision": lambda episode: episode.precision,
+    "recall": lambda episode: episode.recall,
+    "asks": lambda episode: Fraction(episode.asks),
 }
 NAMES = {"f1": "Ask-F1", "precision": "Precision", "recall": "Recall", "asks": "Asks per task"}
 """What is compared. Precision is of tasks on which both arms asked."""
 
 
-def harmonic(one: Fraction, other: Fraction) -> Fraction:
-    return 2 * one * other / (one + other) if one + other else Fraction()
+def harmonic(first: Fraction, other: Fraction) -> Fraction:
+    return 2 * first * other / (first + other) if first + other else Fraction()
 
 
 def of_arms(episodes: Iterable[EpisodeAsks], arms: Sequence[str]) -> list[ArmAsking]:
     """Return the sums of each arm, in the order of the arms."""
     mine: dict[str, list[EpisodeAsks]] = {arm: [] for arm in arms}
-    for one in episodes:
-        mine[one.arm].append(one)
+    for episode in episodes:
+        mine[episode.arm].append(episode)
     names = ("asks", "matched", "found", "blockers", "human_s")
     return [
         ArmAsking(arm, len(of_it), **{name: sum(getattr(one, name) for one in of_it) for name in names})
@@ -143,12 +143,12 @@ class _Pair:
 def differences(episodes: Sequence[EpisodeAsks], arm: str, control: str) -> list[AskingDifference]:
     """Return the paired differences of an arm from the control, one for each metric that both have on a task."""
     tasks: dict[str, _Pair] = {}
-    for one in episodes:
-        if one.arm in (arm, control):
-            pair = tasks.setdefault(one.task, _Pair(one.scenario))
-            (pair.treated if one.arm == arm else pair.control).append(one)
-    found = (_difference(tasks, name, value, arm, control) for name, value in METRICS.items())
-    return [one for one in found if one is not None]
+    for episode in episodes:
+        if episode.arm in (arm, control):
+            pair = tasks.setdefault(episode.task, _Pair(episode.scenario))
+            (pair.treated if episode.arm == arm else pair.control).append(episode)
+    rows = (_difference(tasks, name, value, arm, control) for name, value in METRICS.items())
+    return [one for one in rows if one is not None]
 
 
 def _difference(
@@ -175,5 +175,5 @@ def _difference(
 
 
 def _mean(values: Sequence[Fraction | None]) -> Fraction | None:
-    known = [one for one in values if one is not None]
-    return sum(known, Fraction()) / len(known) if known else None
+    measured = [one for one in values if one is not None]
+    return sum(measured, Fraction()) / len(measured) if measured else None

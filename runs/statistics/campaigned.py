@@ -86,8 +86,8 @@ class CampaignFinding:
 
 def kinds_of(names: Sequence[str]) -> list[str]:
     """Return the kinds of which something is said: all tasks, and each kind of them where there are several."""
-    found = sorted(set(names))
-    return [ALL, *found] if len(found) > 1 else [ALL]
+    kinds = sorted(set(names))
+    return [ALL, *kinds] if len(kinds) > 1 else [ALL]
 
 
 def least_roots(places: int, kinds: int = 1, campaigns: int = 1) -> int:
@@ -129,11 +129,11 @@ def _family(asked: Sequence[tuple[str, int, list[RootPair]]], level: float, fixe
     worst = {up: holm([one.p for one in rows]) for up, rows in against.items()}
     cells = []
     for place, (kind, at, pairs) in enumerate(asked):
-        one, p, is_up = measured[place], adjusted[place], measured[place].delta > 0
+        actual, p, is_up = measured[place], adjusted[place], measured[place].delta > 0
         other = against[is_up][place]
         is_robust = (other.delta > 0) == is_up and is_shown(worst[is_up][place], None, other.interval, level)
-        shown = not fixed and is_shown(p, None, one.interval, level) and is_robust
-        cells.append(_cell(kind, at, pairs, one, p, word(one.delta) if shown else ""))
+        shown = not fixed and is_shown(p, None, actual.interval, level) and is_robust
+        cells.append(_cell(kind, at, pairs, actual, p, word(actual.delta) if shown else ""))
     return cells
 
 
@@ -166,34 +166,34 @@ def _against(up: bool) -> Difference:
     then have all their tries, so that the sign of a change that does nothing is a fair coin again."""
 
     def difference(pair: RootPair) -> Fraction:
-        one = pair.treated.complete + (0 if up else pair.treated.lost)
+        treated = pair.treated.complete + (0 if up else pair.treated.lost)
         other = pair.control.complete + (pair.control.lost if up else 0)
-        return Fraction(one, pair.treated.tries) - Fraction(other, pair.control.tries)
+        return Fraction(treated, pair.treated.tries) - Fraction(other, pair.control.tries)
 
     return difference
 
 
-def _cell(kind: str, at: int, pairs: Sequence[RootPair], one: _Measured, p: float, verdict: str) -> CampaignCell:
-    known = [pair for pair in pairs if pair.is_known]
+def _cell(kind: str, at: int, pairs: Sequence[RootPair], measured: _Measured, p: float, verdict: str) -> CampaignCell:
+    judged_pairs = [pair for pair in pairs if pair.is_known]
     cell = CampaignCell(
         kind=kind,
         at=at,
-        roots=len(known),
-        unknown=len(pairs) - len(known),
+        roots=len(judged_pairs),
+        unknown=len(pairs) - len(judged_pairs),
         lost=sum(pair.treated.lost + pair.control.lost for pair in pairs),
     )
-    if not known:
+    if not judged_pairs:
         return cell
     treated, control = (
-        float(sum(_share(arm) for arm in arms) / len(known))
-        for arms in ([pair.treated for pair in known], [pair.control for pair in known])
+        float(sum(_share(arm) for arm in arms) / len(judged_pairs))
+        for arms in ([pair.treated for pair in judged_pairs], [pair.control for pair in judged_pairs])
     )
     return replace(
         cell,
         treated=treated,
         control=control,
-        difference=one.delta,
-        interval=one.interval,
+        difference=measured.delta,
+        interval=measured.interval,
         p=p,
         verdict=verdict,
     )

@@ -129,21 +129,23 @@ class _Task:
 
 def _mean(tries: Iterable[Try]) -> Fraction | None:
     """Return the share of complete tries, without excluded ones."""
-    known = [one.complete for one in tries if one.complete is not None]
+    ends = [one.complete for one in tries if one.complete is not None]
     # exact: means of 1 of 3 and 2 of 6 seeds must be equal, and ties decide won and lost
-    return Fraction(sum(known), len(known)) if known else None
+    return Fraction(sum(ends), len(ends)) if ends else None
 
 
 def as_if(tries: Iterable[Try], ended: Callable[[Try], bool | None], lost: Callable[[Try], bool | None]) -> list[Try]:
     """Return the tries as if those that a person `ended`, and those that were otherwise `lost`, had come to this; with
     None they stay as they are."""
 
-    def value(one: Try) -> bool | None:
-        return (ended if one.excluded == CANCELLED else lost)(one) if one.lost else None
+    def value(attempt: Try) -> bool | None:
+        return (ended if attempt.excluded == CANCELLED else lost)(attempt) if attempt.lost else None
 
     return [
-        one if (said := value(one)) is None else replace(one, complete=said, excluded="", retried_at=0.0)
-        for one in tries
+        attempt
+        if (assumed := value(attempt)) is None
+        else replace(attempt, complete=assumed, excluded="", retried_at=0.0)
+        for attempt in tries
     ]
 
 
@@ -165,7 +167,7 @@ def _views(tries: Sequence[Try], arm: str) -> list[Sequence[Try]]:
         if corner is None and loss is None:
             return tries
         # True: cancelled tries of the arm are complete and those of the control are not; False: the reverse
-        return as_if(tries, lambda one: None if corner is None else corner is (one.arm == arm), lambda _: loss)
+        return as_if(tries, lambda attempt: None if corner is None else corner is (attempt.arm == arm), lambda _: loss)
 
     return [view(corner, loss) for corner in corners for loss in losses]
 
@@ -177,21 +179,23 @@ def uncounted(tries: Sequence[Try]) -> Sequence[Try]:
 
 
 def contrasts(
-    tries: Sequence[Try], said: Sequence[Statement], *, stopped: bool = False, void: str = ""
+    tries: Sequence[Try], statements: Sequence[Statement], *, stopped: bool = False, void: str = ""
 ) -> list[Contrast]:
     """Evaluate the contrasts of a run that were fixed at its launch. They share their error by Holm, in each scope.
 
     `stopped`: a person ended the run before its planned size, so that no test for that size is valid. `void` says why
     nothing may be said at all.
     """
-    said = [one for one in said if one.is_contrast]
+    statements = [one for one in statements if one.is_contrast]
     # 0 is the planned one
     waves = sorted({one.wave for one in tries})
-    sides = [[one for one in tries if one.arm in (each.arm, each.control)] for each in said]
-    tasks = [_by_task([one for one in mine if one.wave == 0], each) for each, mine in zip(said, sides, strict=True)]
+    sides = [[one for one in tries if one.arm in (each.arm, each.control)] for each in statements]
+    tasks = [
+        _by_task([one for one in mine if one.wave == 0], each) for each, mine in zip(statements, sides, strict=True)
+    ]
     drafts = [
         _contrast(mine, of_arm, waves, each, stopped, void)
-        for each, mine, of_arm in zip(said, sides, tasks, strict=True)
+        for each, mine, of_arm in zip(statements, sides, tasks, strict=True)
     ]
     of_tasks = _after_holm([one.tasks_scope for one in drafts])
     of_scenarios = _after_holm([one.scenarios_scope for one in drafts])
@@ -208,36 +212,36 @@ def _after_holm(scopes: Sequence[UnitResult | None]) -> list[UnitResult | None]:
 
 
 def _with_sentence(
-    one: Contrast, on_tasks: UnitResult | None, on_scenarios: UnitResult | None, tasks: dict[str, _Task]
+    contrast: Contrast, on_tasks: UnitResult | None, on_scenarios: UnitResult | None, tasks: dict[str, _Task]
 ) -> Contrast:
     """Return the contrast with its verdicts and sentences."""
     shown = on_tasks is not None and on_tasks.is_shown
-    found = replace(
-        one,
-        tasks_scope=on_tasks and _decided(one, on_tasks, sentences.of_tasks, may_show=True),
-        scenarios_scope=on_scenarios and _decided(one, on_scenarios, sentences.of_scenarios, may_show=shown),
+    decided = replace(
+        contrast,
+        tasks_scope=on_tasks and _decided(contrast, on_tasks, sentences.of_tasks, may_show=True),
+        scenarios_scope=on_scenarios and _decided(contrast, on_scenarios, sentences.of_scenarios, may_show=shown),
     )
-    return replace(found, sentence=sentences.headline(found), price=_price(found, tasks.values()))
+    return replace(decided, sentence=sentences.headline(decided), price=_price(decided, tasks.values()))
 
 
 def _decided(
-    one: Contrast, scope: UnitResult, sentence: Callable[[Contrast, UnitResult], str], *, may_show: bool
+    contrast: Contrast, scope: UnitResult, sentence: Callable[[Contrast, UnitResult], str], *, may_show: bool
 ) -> UnitResult:
     """Return a scope with its verdict, which is *few* until it says otherwise, and its sentence."""
-    if scope.interval is not None and one.delta is not None:
+    if scope.interval is not None and contrast.delta is not None:
         # both ends are on one side of 0, so their sum has its sign
         verdict = deciding.word(sum(scope.interval)) if scope.is_shown and may_show else "none"
         scope = replace(scope, verdict="withheld" if verdict == "none" and scope.hangs else verdict)
-    return replace(scope, sentence=sentence(one, scope))
+    return replace(scope, sentence=sentence(contrast, scope))
 
 
-def _price(one: Contrast, tasks: Iterable[_Task]) -> Price | None:
+def _price(contrast: Contrast, tasks: Iterable[_Task]) -> Price | None:
     """Price an arm at the planned size, by differences of tasks."""
-    if one.tasks_scope is None or one.tasks_scope.interval is None:
+    if contrast.tasks_scope is None or contrast.tasks_scope.interval is None:
         return None
     paired = [(task, d) for task in tasks if (d := task.difference) is not None]
     minutes = [_minutes(task.treated) - _minutes(task.control) for task, _ in paired]
-    return price(minutes, [float(d) for _, d in paired], is_shown=one.tasks_scope.verdict in deciding.SHOWN)
+    return price(minutes, [float(d) for _, d in paired], is_shown=contrast.tasks_scope.verdict in deciding.SHOWN)
 
 
 def _minutes(tries: Iterable[Try]) -> float:
@@ -250,7 +254,7 @@ def _contrast(
     tries: Sequence[Try],
     tasks: dict[str, _Task],
     waves: Sequence[int],
-    said: Statement,
+    statement: Statement,
     stopped: bool,
     void: str,
 ) -> Contrast:
@@ -258,10 +262,10 @@ def _contrast(
     planned = [one for one in tries if one.wave == 0]
     if stopped:
         planned = list(uncounted(planned))
-        tasks = _by_task(planned, said)
+        tasks = _by_task(planned, statement)
     complete = bool(tasks) and not any(one.is_open for one in tasks.values())
     state = "final" if complete else "stopped" if stopped else "running"
-    lost = _exclusions(tasks, said)
+    lost = _exclusions(tasks, statement)
     # a try that a person ended is no less open to a look at any time than one that goes on
     # nothing is unknown and nothing was added: all ways of counting are the same one
     alike = len(waves) == 1 and not any(one.lost for one in planned)
@@ -269,29 +273,33 @@ def _contrast(
         [[tasks]]
         if alike
         else [
-            [_by_task([one for one in view if one.wave == wave], said) for wave in waves]
-            for view in _views(uncounted(tries), said.arm)
+            [_by_task([one for one in view if one.wave == wave], statement) for wave in waves]
+            for view in _views(uncounted(tries), statement.arm)
         ]
     )
     shares = any(one.shared for one in tries)
     looks = [
         [_round(one, joins=joins) for one in rounds] for joins in (True, *([False] * shares)) for rounds in by_round
     ]
-    running = _running(looks, state, said.running)
-    if void or lost.withheld or (len(waves) > 1 and _exclusions(_by_task(uncounted(tries), said), said).withheld):
+    running = _running(looks, state, statement.running)
+    if (
+        void
+        or lost.withheld
+        or (len(waves) > 1 and _exclusions(_by_task(uncounted(tries), statement), statement).withheld)
+    ):
         words = sentences.void(void) if void else sentences.WITHHELD
         running = replace(running, interval=lost.bounds, verdict="withheld", since=None, sentence=words)
     # while it runs, the other numbers are of the same prefix as the statement
     read = set(looks[0][0].read) if looks[0] else set()
-    known = tasks if complete else {name: one for name, one in tasks.items() if name in read}
-    paired = [(one, d) for one in known.values() if (d := one.difference) is not None]
+    read_tasks = tasks if complete else {name: one for name, one in tasks.items() if name in read}
+    paired = [(one, d) for one in read_tasks.values() if (d := one.difference) is not None]
     fixed = complete and paired and not lost.withheld and not void
-    views = [paired, *(_paired(view, said) for view in _views(planned, said.arm)[1:])] if fixed else []
+    views = [paired, *(_paired(view, statement) for view in _views(planned, statement.arm)[1:])] if fixed else []
     ds = [d for _, d in paired]
     units = units_of([one for one, _ in paired])
     return Contrast(
-        arm=said.arm,
-        control=said.control,
+        arm=statement.arm,
+        control=statement.control,
         tasks=len(paired),
         planned=len(tasks),
         won=sum(d > 0 for d in ds),
@@ -300,14 +308,14 @@ def _contrast(
         treated_rate=_rate([one.treated for one, _ in paired]),
         control_rate=_rate([one.control for one, _ in paired]),
         state=state,
-        tasks_scope=_whatever([_both(_on_tasks, view, said.planned) for view in views]) if views else None,
-        scenarios_scope=_whatever([_both(_on_scenarios, view, said.planned) for view in views]) if views else None,
+        tasks_scope=_whatever([_both(_on_tasks, view, statement.planned) for view in views]) if views else None,
+        scenarios_scope=_whatever([_both(_on_scenarios, view, statement.planned) for view in views]) if views else None,
         running=running,
         exclusions=lost,
         scenarios=_rows(paired),
         sharing=sum(len(unit) for unit in units if len(unit) > 1),
         void=void,
-        added=_added(tries, said) if len(waves) > 1 and not lost.withheld and not void else None,
+        added=_added(tries, statement) if len(waves) > 1 and not lost.withheld and not void else None,
     )
 
 
@@ -320,8 +328,8 @@ def _both(of: Callable[..., UnitResult], paired: Sequence[tuple[_Task, Fraction]
 
 def _whatever(results: Sequence[UnitResult]) -> UnitResult:
     """Return what holds however unknown tries are counted. The first result is that of the tries as they count."""
-    found = _widest(results)
-    return found if found.interval is None or len(results) == 1 else replace(found, hangs=results[0].is_shown)
+    widest = _widest(results)
+    return widest if widest.interval is None or len(results) == 1 else replace(widest, hangs=results[0].is_shown)
 
 
 def _widest(results: Sequence[UnitResult]) -> UnitResult:
@@ -334,21 +342,21 @@ def _widest(results: Sequence[UnitResult]) -> UnitResult:
     return replace(results[0], interval=whole, p=max((one.p for one in results if one.p is not None), default=None))
 
 
-def _paired(tries: Iterable[Try], said: Statement) -> list[tuple[_Task, Fraction]]:
-    return [(one, d) for one in _by_task(tries, said).values() if (d := one.difference) is not None]
+def _paired(tries: Iterable[Try], statement: Statement) -> list[tuple[_Task, Fraction]]:
+    return [(one, d) for one in _by_task(tries, statement).values() if (d := one.difference) is not None]
 
 
-def _added(tries: Sequence[Try], said: Statement) -> float | None:
+def _added(tries: Sequence[Try], statement: Statement) -> float | None:
     """Return the difference with the seeds that were added, once they have ended. No part of the plan."""
-    paired = _paired(tries, said)
+    paired = _paired(tries, statement)
     return float(sum(d for _, d in paired) / len(paired)) if paired and not any(one.is_open for one in tries) else None
 
 
-def _by_task(tries: Iterable[Try], said: Statement) -> dict[str, _Task]:
+def _by_task(tries: Iterable[Try], statement: Statement) -> dict[str, _Task]:
     tasks: dict[str, _Task] = {}
-    for one in tries:
-        task = tasks.get(one.task) or tasks.setdefault(one.task, _Task(one.scenario, one.position))
-        (task.treated if one.arm == said.arm else task.control).append(one)
+    for attempt in tries:
+        task = tasks.get(attempt.task) or tasks.setdefault(attempt.task, _Task(attempt.scenario, attempt.position))
+        (task.treated if attempt.arm == statement.arm else task.control).append(attempt)
     return tasks
 
 
@@ -449,7 +457,7 @@ def _where(rounds: Sequence[_Round], place: int, within: int) -> str:
     return f"{within} of {rounds[place].planned}{of}"
 
 
-def _exclusions(tasks: Mapping[str, _Task], said: Statement) -> Exclusions:
+def _exclusions(tasks: Mapping[str, _Task], statement: Statement) -> Exclusions:
     """Count the losses of both arms. One that a retry replaced stays a loss of its arm: else a retry would hide that
     the failures of an arm crash."""
     fit = [task for task in tasks.values() if not any(one.unfit for one in task.tries)]
@@ -465,8 +473,12 @@ def _exclusions(tasks: Mapping[str, _Task], said: Statement) -> Exclusions:
     if treated or control:
         # low: lost tries of the control are complete and those of the arm are not; high: the reverse; then all fail
         low, high, failed = (
-            _mean_difference([one for task in ended for one in as_if(task.tries, value, value)], said)
-            for value in (lambda one: one.arm != said.arm, lambda one: one.arm == said.arm, lambda _: False)
+            _mean_difference([one for task in ended for one in as_if(task.tries, value, value)], statement)
+            for value in (
+                lambda attempt: attempt.arm != statement.arm,
+                lambda attempt: attempt.arm == statement.arm,
+                lambda _: False,
+            )
         )
     else:  # nothing to fill in: all three are the difference itself
         ds = [d for task in ended if (d := task.difference) is not None]
@@ -475,15 +487,15 @@ def _exclusions(tasks: Mapping[str, _Task], said: Statement) -> Exclusions:
     return Exclusions(dict(treated), dict(control), of_treated, of_control, withheld, (low, high), failed)
 
 
-def _mean_difference(tries: Iterable[Try], said: Statement) -> float:
-    ds = [d for _, d in _paired(tries, said)]
+def _mean_difference(tries: Iterable[Try], statement: Statement) -> float:
+    ds = [d for _, d in _paired(tries, statement)]
     return float(sum(ds) / len(ds)) if ds else 0.0
 
 
 def _rows(paired: Sequence[tuple[_Task, Fraction]]) -> list[ScenarioRow]:
     by_scenario: dict[str, list[Fraction]] = defaultdict(list)
-    for one, d in paired:
-        by_scenario[one.scenario].append(d)
+    for task, d in paired:
+        by_scenario[task.scenario].append(d)
     means = [float(sum(ds) / len(ds)) for ds in by_scenario.values()]
     n, groups = len(paired), len(means)
     # where no scenario has two tasks, nothing separates its effect from luck: all that varies counts as luck

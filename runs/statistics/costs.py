@@ -150,8 +150,8 @@ def tokens_of(usage: Any) -> Tokens:
     return Tokens(prompt, completion, min(cached, prompt), untold, min(thought, completion))
 
 
-def _count(said: Mapping[str, Any], name: str) -> int:
-    value = said.get(name)
+def _count(counts: Mapping[str, Any], name: str) -> int:
+    value = counts.get(name)
     # not isinstance: a bool is an int in Python
     return value if type(value) is int and value > 0 else 0
 
@@ -177,9 +177,9 @@ def rates_in(text: str) -> dict[str, TokenPrice]:
     return {str(model): _rate(str(model), given) for model, given in table.items()}
 
 
-def _rate(model: str, given: Any) -> TokenPrice:
+def _rate(model: str, fields: Any) -> TokenPrice:
     try:
-        return TokenPrice.model_validate(given)
+        return TokenPrice.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(one) for one in first["loc"])

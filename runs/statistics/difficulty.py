@@ -62,13 +62,13 @@ def by_difficulty(
     if contrast.state != "final" or contrast.verdict == "withheld":
         return None
     seeds: dict[str, tuple[list[Try], list[Try]]] = defaultdict(lambda: ([], []))
-    for one in tries:
-        if one.arm in (contrast.control, contrast.arm):
-            seeds[one.task][one.arm == contrast.arm].append(one)
-    known = {task: level_of(*earlier.get(task, (0, 0))) for task in seeds}
+    for attempt in tries:
+        if attempt.arm in (contrast.control, contrast.arm):
+            seeds[attempt.task][attempt.arm == contrast.arm].append(attempt)
+    levels = {task: level_of(*earlier.get(task, (0, 0))) for task in seeds}
     # all tasks by one basis: levels of two kinds in one table could not be compared
-    if 2 * sum(level != UNKNOWN for level in known.values()) >= len(known):
-        pairs = [(known[task], _rate(control), _rate(treated)) for task, (control, treated) in seeds.items()]
+    if 2 * sum(level != UNKNOWN for level in levels.values()) >= len(levels):
+        pairs = [(levels[task], _rate(control), _rate(treated)) for task, (control, treated) in seeds.items()]
         return _grouped(EARLIER, pairs)
     halves = {task: _halves(control) for task, (control, _) in seeds.items()}
     pairs = [
@@ -89,7 +89,7 @@ def level_of(complete: int, counted: int, fewest: int = FEWEST) -> str:
 
 def _halves(tries: Sequence[Try]) -> tuple[list[Try], list[Try]]:
     """Split by seed, not by outcome: the first half decides the level, the others are compared."""
-    ordered = sorted(tries, key=lambda one: one.seed)
+    ordered = sorted(tries, key=lambda attempt: attempt.seed)
     return ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :]
 
 
@@ -105,11 +105,11 @@ def _rate(tries: Iterable[Try]) -> float | None:
 
 def _grouped(basis: str, pairs: Iterable[tuple[str, float | None, float | None]]) -> ByDifficulty | None:
     """Group (level, rate of the control, rate of the arm); a task without a counted try in both is left out."""
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in (*LEVELS, UNKNOWN)}
+    by_level: dict[str, list[tuple[float, float]]] = {name: [] for name in (*LEVELS, UNKNOWN)}
     for level, control, treated in pairs:
         if control is not None and treated is not None:
-            found[level].append((control, treated))
-    rows = [_level(name, both) for name, both in found.items() if both]
+            by_level[level].append((control, treated))
+    rows = [_level(name, both) for name, both in by_level.items() if both]
     return ByDifficulty(basis, rows) if rows else None
 
 

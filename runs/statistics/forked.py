@@ -65,17 +65,17 @@ class ForkFinding:
 def arm_of(tries: int, branches: Collection[str], types: Mapping[str, str], ended: Collection[str]) -> ForkArm:
     """Return an arm that was made with this many tries, from its branches, their reward types and which have ended.
     Erased branches stay tries without an outcome."""
-    known = [types[pk] for pk in branches if pk in types]
+    ends = [types[pk] for pk in branches if pk in types]
     live = sum(pk not in ended for pk in branches)
-    return ForkArm(max(tries, len(branches)), len(known), known.count("complete"), live)
+    return ForkArm(max(tries, len(branches)), len(ends), ends.count("complete"), live)
 
 
 def fisher(complete: int, of: int, other: int, others: int) -> float:
     """Return the exact two-sided p of two rates: the chance of a table that is no likelier than this one."""
     total = complete + other
     ways = {
-        one: math.comb(of, one) * math.comb(others, total - one)
-        for one in range(max(0, total - others), min(of, total) + 1)
+        wins: math.comb(of, wins) * math.comb(others, total - wins)
+        for wins in range(max(0, total - others), min(of, total) + 1)
     }
     tail = sum(way for way in ways.values() if way <= ways[complete])
     return max(SMALLEST_P, min(1.0, tail / sum(ways.values())))
@@ -120,8 +120,8 @@ def finding(
     if not treated.known or not control.known:
         return ForkFinding(*both, "", f"{counts}. An arm has no outcome, so nothing can be compared.")
     if fixed:
-        said = "A script makes the same choices in each branch, so an arm is one observation: nothing is shown."
-        return ForkFinding(*both, "", f"{counts}. {said}")
+        reason = "A script makes the same choices in each branch, so an arm is one observation: nothing is shown."
+        return ForkFinding(*both, "", f"{counts}. {reason}")
     delta = treated.complete / treated.known - control.complete / control.known
     span = newcombe(treated.complete, treated.known, control.complete, control.known)
     p = fisher(treated.complete, treated.known, control.complete, control.known)
@@ -138,10 +138,10 @@ def finding(
 def _is_robust(treated: ForkArm, control: ForkArm, delta: float, level: float) -> bool:
     """Return whether a difference is shown although all lost branches had ended against it."""
     up = delta > 0
-    one = treated.complete + (0 if up else treated.lost)
+    wins = treated.complete + (0 if up else treated.lost)
     other = control.complete + (control.lost if up else 0)
-    p = fisher(one, treated.tries, other, control.tries)
-    return is_shown(p, None, newcombe(one, treated.tries, other, control.tries), level)
+    p = fisher(wins, treated.tries, other, control.tries)
+    return is_shown(p, None, newcombe(wins, treated.tries, other, control.tries), level)
 
 
 def _is_flip(treated: ForkArm, control: ForkArm) -> bool:

@@ -103,9 +103,9 @@ def fit(decisions: Sequence[DrawnDecision], price: float = PRICE, card: dict[str
     rate = sum(offers for _, offers, _ in judged) / len(judged)
     gain = _value((one, score * offers) for one, offers, score in judged)
     timing = _value((one, score * (offers - rate)) for one, offers, score in judged)
-    said = {**(card or {}), **_numbers(decisions), "rate": round(rate, 4), "price": price}
-    said |= {"gain": _stored(gain), "timing": _stored(timing)}
-    return Fitted(_gate(decisions, price, said), rate, gain, timing)
+    full_card = {**(card or {}), **_numbers(decisions), "rate": round(rate, 4), "price": price}
+    full_card |= {"gain": _stored(gain), "timing": _stored(timing)}
+    return Fitted(_gate(decisions, price, full_card), rate, gain, timing)
 
 
 def _folds(decisions: Sequence[DrawnDecision]) -> list[tuple[list[DrawnDecision], list[DrawnDecision]]]:
@@ -131,13 +131,13 @@ def _gate(decisions: Sequence[DrawnDecision], price: float, card: dict[str, Any]
     weights = [1 / of_episode[one.episode] for one in decisions]
     scale = len(decisions) / sum(weights)
     model.fit(rows, [one.complete for one in decisions], sample_weight=[scale * one for one in weights])
-    found = [round(float(one), 6) for one in model.coef_[0]]
+    coefficients = [round(float(one), 6) for one in model.coef_[0]]
     names = list(FEATURES)
-    alone = dict(zip(names, found, strict=False))
-    added = dict(zip(names, found[len(names) + 1 :], strict=True))
+    alone = dict(zip(names, coefficients, strict=False))
+    added = dict(zip(names, coefficients[len(names) + 1 :], strict=True))
     return AskGate(
         alone=Side(intercept=round(float(model.intercept_[0]), 6), weights=alone),
-        offered=Side(intercept=found[len(names)], weights=added),
+        offered=Side(intercept=coefficients[len(names)], weights=added),
         threshold=price,
         card=card,
     )
@@ -153,22 +153,22 @@ def _regression() -> Any:
     return LogisticRegression(C=STRENGTH, max_iter=1000)
 
 
-def _score(gate: AskGate, one: DrawnDecision) -> float:
+def _score(gate: AskGate, decision: DrawnDecision) -> float:
     """Return the AIPW score of a decision: what an offer there adds, for any regressions."""
-    alone = gate.alone.of(one.row)
-    without, with_offer = chance_of(alone), chance_of(alone + gate.offered.of(one.row))
+    alone = gate.alone.of(decision.row)
+    without, with_offer = chance_of(alone), chance_of(alone + gate.offered.of(decision.row))
     # the expectation that makes `weight_of` times the residual the doubly robust score
-    expected = (1 - one.chance) * with_offer + one.chance * without
-    return weight_of(one.offered, one.chance) * (one.complete - expected)
+    expected = (1 - decision.chance) * with_offer + decision.chance * without
+    return weight_of(decision.offered, decision.chance) * (decision.complete - expected)
 
 
 def _value(scores: Iterable[tuple[DrawnDecision, float]]) -> Value:
     """Return the mean sum of an episode, with the jackknife over scenarios."""
     sums: dict[str, float] = defaultdict(float)
     episodes: dict[str, set[str]] = defaultdict(set)
-    for one, score in scores:
-        sums[one.scenario] += score
-        episodes[one.scenario].add(one.episode)
+    for decision, score in scores:
+        sums[decision.scenario] += score
+        episodes[decision.scenario].add(decision.episode)
     sizes = [len(episodes[name]) for name in sums]
     # the interval is of means between -1 and 1; sums over an episode's turns are scaled to that, and back
     scale = max([1.0, *(abs(total) / size for total, size in zip(sums.values(), sizes, strict=True))])

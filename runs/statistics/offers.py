@@ -149,28 +149,30 @@ def _drawn(words: str, chance: float) -> bool:
     return int.from_bytes(hashlib.sha256(words.encode()).digest()[:8]) < chance * 2**64
 
 
-def effects(tries: Sequence[Try], said: Sequence[Statement], *, stopped: bool = False, void: str = "") -> list[Effect]:
+def effects(
+    tries: Sequence[Try], statements: Sequence[Statement], *, stopped: bool = False, void: str = ""
+) -> list[Effect]:
     """Evaluate the effects of offers that were fixed at the launch, in each arm that draws them. Several arms share
     their error by Holm. `tries` are in the planned order. `stopped`: a person ended the run early; `void` says why
     nothing may be said at all."""
     by_arm: dict[str, list[Try]] = defaultdict(list)
     # a try that a retry opens again is ordered after those read before, so that their statement stays
-    for each in sorted(uncounted(tries) if stopped else tries, key=lambda one: (one.wave, one.retried_at)):
+    for each in sorted(uncounted(tries) if stopped else tries, key=lambda attempt: (attempt.wave, attempt.retried_at)):
         if each.chance is not None:
             by_arm[each.arm].append(each)
-    drawing = [one for one in said if not one.is_contrast and by_arm[one.arm]]
+    drawing = [one for one in statements if not one.is_contrast and by_arm[one.arm]]
     drafts = [_effect(one, by_arm[one.arm], stopped, void) for one in drawing]
     several = len(drafts) > 1
     adjusted = holm([1.0 if one.p is None else one.p for one, _ in drafts])
-    found = []
-    for (one, scored), p in zip(drafts, adjusted, strict=True):
-        stated = replace(one, p_holm=p) if several and one.p is not None else one
+    decided = []
+    for (draft, scored), p in zip(drafts, adjusted, strict=True):
+        stated = replace(draft, p_holm=p) if several and draft.p is not None else draft
         stated = replace(stated, verdict=_verdict(stated), price=_price(stated, scored))
-        found.append(replace(stated, sentence=_sentence(stated)))
-    return found
+        decided.append(replace(stated, sentence=_sentence(stated)))
+    return decided
 
 
-def _effect(said: Statement, tries: Sequence[Try], stopped: bool, void_why: str) -> tuple[Effect, list[_Scored]]:
+def _effect(statement: Statement, tries: Sequence[Try], stopped: bool, void_why: str) -> tuple[Effect, list[_Scored]]:
     planned = [one for one in tries if one.wave == 0]
     is_open = any(one.is_open for one in planned)
     state = ("stopped" if stopped else "running") if is_open else "final"
@@ -178,10 +180,10 @@ def _effect(said: Statement, tries: Sequence[Try], stopped: bool, void_why: str)
     lost = _lost(planned)
     may_read = state == "final" and bool(scored) and not lost.bars and not void_why
     measured = [_measured(scores(view)) for view in _views(planned)] if may_read else []
-    delta, span, p, hangs = _whatever(measured, said.planned)
+    delta, span, p, hangs = _whatever(measured, statement.planned)
     counted = [one.of for one in scored]
     helped = [one for one in counted if one.offered]
-    running = _running(uncounted(tries), state, said.running)
+    running = _running(uncounted(tries), state, statement.running)
     if void_why or lost.bars or _lost(uncounted(tries)).bars:
         running = replace(
             running,
@@ -191,7 +193,7 @@ def _effect(said: Statement, tries: Sequence[Try], stopped: bool, void_why: str)
             sentence=void(void_why) if void_why else WITHHELD,
         )
     effect = Effect(
-        arm=said.arm,
+        arm=statement.arm,
         chance=_chance(tries[0]),
         offered=_group("offered", helped),
         withheld=_group("withheld", [one for one in counted if not one.offered]),
@@ -205,7 +207,7 @@ def _effect(said: Statement, tries: Sequence[Try], stopped: bool, void_why: str)
         verdict="none",
         running=running,
         lost=lost,
-        level=said.planned,
+        level=statement.planned,
         hangs=hangs,
         void=void_why,
     )
@@ -225,7 +227,7 @@ def _views(tries: Sequence[Try]) -> list[Sequence[Try]]:
 
 
 def _view(tries: Sequence[Try], corner: bool | None, loss: bool | None) -> Sequence[Try]:
-    return as_if(tries, lambda one: None if corner is None else corner is bool(one.offered), lambda _: loss)
+    return as_if(tries, lambda attempt: None if corner is None else corner is bool(attempt.offered), lambda _: loss)
 
 
 def _measured(scored: Sequence[_Scored]) -> tuple[float | None, Interval | None, float]:
@@ -269,16 +271,16 @@ def _wide_enough(scored: Sequence[_Scored], span: Interval) -> Interval:
     return min(span[0], low), max(span[1], high)
 
 
-def _price(one: Effect, scored: Sequence[_Scored]) -> Price | None:
+def _price(effect: Effect, scored: Sequence[_Scored]) -> Price | None:
     """Price an offer at the planned size, by the scores of tries."""
-    if one.interval is None:
+    if effect.interval is None:
         return None
-    return price([each.minutes for each in scored], [each.score for each in scored], is_shown=_is_fixed(one))
+    return price([each.minutes for each in scored], [each.score for each in scored], is_shown=_is_fixed(effect))
 
 
-def _chance(one: Try) -> float:
-    assert one.chance is not None
-    return one.chance
+def _chance(attempt: Try) -> float:
+    assert attempt.chance is not None
+    return attempt.chance
 
 
 def _offers(scored: Iterable[_Scored]) -> list[bool]:
@@ -293,26 +295,26 @@ def scores(tries: Iterable[Try]) -> list[_Scored]:
     """Score the counted tries in their order. The expectation of a try uses earlier tries only: those of its task,
     drawn toward the mean of all. Expected minutes are the mean of the earlier offered tries."""
     of_task: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
-    before, found = (0, 0), []
+    before, scored = (0, 0), []
     spent, helped = 0.0, 0
-    for one in tries:
-        if one.complete is None:
+    for attempt in tries:
+        if attempt.complete is None:
             continue
-        p, z = _chance(one), bool(one.offered)
+        p, z = _chance(attempt), bool(attempt.offered)
         # tenths: scores with few values make the test exact and the e-process cheap
-        tenths = round(TENTHS * expected(*of_task[one.task], *before))
-        residual = TENTHS * one.complete - tenths
-        cost = one.human_s / 60
+        tenths = round(TENTHS * expected(*of_task[attempt.task], *before))
+        residual = TENTHS * attempt.complete - tenths
+        cost = attempt.human_s / 60
         # the other side takes no minutes, so its part of the expectation is 0
         usual = (1 - p) * spent / helped if helped else 0.0
         weight = weight_of(z, p)
-        found.append(_Scored(one, weight * residual / TENTHS, residual, weight * (cost - usual)))
-        solved, counted = of_task[one.task]
-        of_task[one.task] = solved + one.complete, counted + 1
-        before = before[0] + one.complete, before[1] + 1
+        scored.append(_Scored(attempt, weight * residual / TENTHS, residual, weight * (cost - usual)))
+        solved, counted = of_task[attempt.task]
+        of_task[attempt.task] = solved + attempt.complete, counted + 1
+        before = before[0] + attempt.complete, before[1] + 1
         if z:
             spent, helped = spent + cost, helped + 1
-    return found
+    return scored
 
 
 def expected(solved: int, of_task: int, complete: int, before: int) -> float:
@@ -385,8 +387,8 @@ def _lost(tries: Sequence[Try]) -> Lost:
 def _filled(tries: Sequence[Try], offered: bool) -> float:
     """Return the effect if every lost try with this value of `offered` were complete, and no other lost one."""
 
-    def value(one: Try) -> bool:
-        return offered is bool(one.offered)
+    def value(attempt: Try) -> bool:
+        return offered is bool(attempt.offered)
 
     values = [one.score for one in scores(as_if((one for one in tries if not one.is_open), value, value))]
     return max(-1.0, min(1.0, sum(values) / len(values))) if values else 0.0
@@ -394,7 +396,7 @@ def _filled(tries: Sequence[Try], offered: bool) -> float:
 
 def _prefix(tries: Iterable[Try]) -> list[Try]:
     """Return the tries before the first open one, of each round of seeds."""
-    return [one for _, wave in groupby(tries, key=lambda one: one.wave) for one in _complete_prefix(list(wave))]
+    return [one for _, wave in groupby(tries, key=lambda attempt: attempt.wave) for one in _complete_prefix(list(wave))]
 
 
 def _running(tries: Sequence[Try], state: str, alpha: float) -> Anytime:
@@ -405,11 +407,11 @@ def _running(tries: Sequence[Try], state: str, alpha: float) -> Anytime:
     spans = [interval(one.waves, alpha) for one in looks]
     # back from the scaled scores, which are at most 1
     span = max(-1.0, min(low for low, _ in spans) / least), min(1.0, max(high for _, high in spans) / least)
-    found = [(crossed, one) for one in looks if (crossed := first_crossing(one.waves, alpha))]
-    if len(found) < len(looks) or len({direction for (_, direction, _), _ in found}) > 1:
+    crossings = [(crossed, one) for one in looks if (crossed := first_crossing(one.waves, alpha))]
+    if len(crossings) < len(looks) or len({direction for (_, direction, _), _ in crossings}) > 1:
         words = not_shown(state, f"{read} of {planned}", "No change by offering help shown")
         return Anytime(read, planned, span, "none", None, words)
-    (number, direction, e), look = max(found, key=lambda one: one[0][0])
+    (number, direction, e), look = max(crossings, key=lambda pair: pair[0][0])
     # excluded tries are between the counted ones, so name the place in the planned order
     counted = [place for place, one in enumerate(look.prefix, 1) if one.complete is not None]
     since, verdict = counted[number - 1], deciding.word(direction)
@@ -418,9 +420,9 @@ def _running(tries: Sequence[Try], state: str, alpha: float) -> Anytime:
     return Anytime(read, planned, span, verdict, since, words)
 
 
-def _turn(one: Try) -> tuple[int, float, int, int]:
+def _turn(attempt: Try) -> tuple[int, float, int, int]:
     """Return the place of a try in the reading order; one that counts as lost keeps its first place."""
-    return one.wave, one.retried_at, one.position, one.seed
+    return attempt.wave, attempt.retried_at, attempt.position, attempt.seed
 
 
 class _Look:
@@ -428,7 +430,7 @@ class _Look:
 
     def __init__(self, prefix: Sequence[Try], least: float) -> None:
         self.prefix = prefix
-        by_wave = groupby(scores(prefix), key=lambda one: one.of.wave)
+        by_wave = groupby(scores(prefix), key=lambda row: row.of.wave)
         # into [-1, 1], which the bets need
         self.waves = [Wave(tuple(Unit(one.score * least) for one in scored)) for _, scored in by_wave]
 
@@ -437,28 +439,28 @@ def _complete_prefix(tries: Sequence[Try]) -> Sequence[Try]:
     return tries[: next((place for place, one in enumerate(tries) if one.is_open), len(tries))]
 
 
-def _is_fixed(one: Effect) -> bool:
+def _is_fixed(effect: Effect) -> bool:
     """Return whether the test and the interval at the planned size show a change."""
-    return deciding.is_shown(one.p, one.p_holm, one.interval, one.level)
+    return deciding.is_shown(effect.p, effect.p_holm, effect.interval, effect.level)
 
 
-def _verdict(one: Effect) -> str:
-    if one.lost.bars or one.void:
+def _verdict(effect: Effect) -> str:
+    if effect.lost.bars or effect.void:
         return "withheld"
-    if one.interval is not None and _is_fixed(one):
-        return deciding.word(sum(one.interval))
+    if effect.interval is not None and _is_fixed(effect):
+        return deciding.word(sum(effect.interval))
     # the counted tries alone would show a change: it is neither shown nor denied
-    if one.running.since is None and one.hangs:
+    if effect.running.since is None and effect.hangs:
         return "withheld"
-    if one.p is not None and one.interval is None and one.running.since is None:
+    if effect.p is not None and effect.interval is None and effect.running.since is None:
         return "few"
-    return one.running.verdict
+    return effect.running.verdict
 
 
-def _sentence(one: Effect) -> str:
-    lost, counted = one.lost, one.offered.counted + one.withheld.counted
-    if one.void:
-        return void(one.void)
+def _sentence(effect: Effect) -> str:
+    lost, counted = effect.lost, effect.offered.counted + effect.withheld.counted
+    if effect.void:
+        return void(effect.void)
     if lost.bars:
         low, high = map(signed, lost.bounds)
         return (
@@ -466,20 +468,20 @@ def _sentence(one: Effect) -> str:
             f"{sum(lost.withheld.values())} without were lost. The change is between {low} and {high} points whatever "
             f"they were."
         )
-    if not counted and one.state == "final":
+    if not counted and effect.state == "final":
         return "Nothing to compare: no episode counts."
-    if one.p is None or (one.running.since is not None and not _is_fixed(one)):
-        return one.running.sentence
-    if one.interval is None or one.delta is None:
+    if effect.p is None or (effect.running.since is not None and not _is_fixed(effect)):
+        return effect.running.sentence
+    if effect.interval is None or effect.delta is None:
         verb = "is" if counted == 1 else "are"
         few = f"{count(counted, 'episode')} {verb} too few for a result of offering help"
         return f"{few}; {FEWEST} are needed, with {FEWEST_OF_A_SIDE} on each side."
-    on = f"on these {count(counted, 'episode')}: {points(one.delta)} {span_text(one.interval)}"
-    if one.verdict == "withheld":
-        return f"Withheld {on}. {hangs_on(one.unknown)}"
-    test = f"p {p_text(one.p)} (randomization test)"
-    if one.p_holm is not None:
-        test += f", {p_text(one.p_holm)} after Holm"
-    shown = "Offering help changed completion" if _is_fixed(one) else "No change by offering help shown"
-    holds = f" {holds_for(one.unknown)}" if one.unknown and _is_fixed(one) else ""
+    on = f"on these {count(counted, 'episode')}: {points(effect.delta)} {span_text(effect.interval)}"
+    if effect.verdict == "withheld":
+        return f"Withheld {on}. {hangs_on(effect.unknown)}"
+    test = f"p {p_text(effect.p)} (randomization test)"
+    if effect.p_holm is not None:
+        test += f", {p_text(effect.p_holm)} after Holm"
+    shown = "Offering help changed completion" if _is_fixed(effect) else "No change by offering help shown"
+    holds = f" {holds_for(effect.unknown)}" if effect.unknown and _is_fixed(effect) else ""
     return f"{shown} {on}, {test}.{holds}"

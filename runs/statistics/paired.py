@@ -39,8 +39,8 @@ def mcnemar(won: int, lost: int) -> float:
 def newcombe(part: int, of: int, other: int, others: int) -> Interval:
     """Return the interval of a difference of two rates from their own ones (Newcombe 1998, method 10)."""
     (low, high), (least, most) = wilson(part, of), wilson(other, others)
-    one, two = part / of, other / others
-    return one - two - math.hypot(one - low, most - two), one - two + math.hypot(high - one, two - least)
+    share, two = part / of, other / others
+    return share - two - math.hypot(share - low, most - two), share - two + math.hypot(high - share, two - least)
 
 
 def tango(won: int, lost: int, n: int, z: float = Z) -> Interval:
@@ -123,7 +123,7 @@ def _tail(sizes: Counter[int], total: int, first: int) -> float:
     coins = [(v, n, 1 / (1 + math.exp(-tilt * v))) for v, n in groups]
     back = sum(n * (tilt * v - math.log(2 * p)) for v, n, p in coins) - tilt * first
     # one point more than the largest sum, so that no value wraps around
-    points, found = total + 1, 0.0
+    points, chance = total + 1, 0.0
     for point in range(points // 2 + 1):
         angle = 2 * math.pi * point / points
         step = cmath.exp(-tilt - 1j * angle)
@@ -134,8 +134,8 @@ def _tail(sizes: Counter[int], total: int, first: int) -> float:
             if abs(term) < 1e-18:
                 break
         # points above half are the conjugates of those below
-        found += term.real * (1 if point in (0, points - point) else 2)
-    return math.exp(back) * max(0.0, found) / points
+        chance += term.real * (1 if point in (0, points - point) else 2)
+    return math.exp(back) * max(0.0, chance) / points
 
 
 def effective(sizes: Sequence[int]) -> float:
@@ -199,7 +199,7 @@ def _beta(x: float, a: float, b: float) -> float:
 def holm(ps: Sequence[float]) -> list[float]:
     """Return Holm's adjusted p of several planned contrasts, in their order."""
     adjusted, highest = [0.0] * len(ps), 0.0
-    for place, number in enumerate(sorted(range(len(ps)), key=lambda one: ps[one])):
+    for place, number in enumerate(sorted(range(len(ps)), key=lambda index: ps[index])):
         # the smallest p is multiplied by their number, the next by one less; none ends below the one before
         highest = max(highest, min(1.0, ps[number] * (len(ps) - place)))
         adjusted[number] = highest

@@ -25,8 +25,8 @@ def tasks_for(
     tests at the planned size."""
     variance = _variance(seeds, discordant)
     # two-sided, at the smallest share of the level that Holm can leave
-    shown, found = NormalDist().inv_cdf(1 - level / 2 / contrasts), NormalDist().inv_cdf(POWER)
-    spread = shown * math.sqrt(variance) + found * math.sqrt(max(0.0, variance - delta * delta))
+    shown, power_z = NormalDist().inv_cdf(1 - level / 2 / contrasts), NormalDist().inv_cdf(POWER)
+    spread = shown * math.sqrt(variance) + power_z * math.sqrt(max(0.0, variance - delta * delta))
     # the last term corrects for whole counts
     return (spread / delta) ** 2 + 1 / delta
 

@@ -50,19 +50,19 @@ def price(minutes: Sequence[float], gains: Sequence[float], *, is_shown: bool) -
     if cost > 0 and gain > 0 and is_shown and span is not None:
         words = f"{cost / gain:.1f} human minutes per extra success [{span[0]:.1f}, {span[1]:.1f}]."
         return Price(cost, cost / gain, span, words)
-    said = f"Costs {each}"
+    lead = f"Costs {each}"
     if is_shown and gain < 0:
-        return Price(cost, None, None, f"{said} and completes fewer.")
+        return Price(cost, None, None, f"{lead} and completes fewer.")
     if is_shown and cost < 0:
-        return Price(cost, None, None, f"{said} and completes more.")
-    said += "; the price of a success has no bound" if is_shown else "; extra successes are not shown"
+        return Price(cost, None, None, f"{lead} and completes more.")
+    lead += "; the price of a success has no bound" if is_shown else "; extra successes are not shown"
     least = at_least(cost, gain, of_cost, of_gain, of_both, student_quantile(0.975, units - 1))
     if span is not None and span[0] > 0:
-        return Price(cost, None, span, f"{said}. An extra success costs {span[0]:.1f} to {span[1]:.1f} minutes.")
+        return Price(cost, None, span, f"{lead}. An extra success costs {span[0]:.1f} to {span[1]:.1f} minutes.")
     if least is not None:
-        words = f"{said}. An extra success, if any, costs at least {least:.1f} minutes."
+        words = f"{lead}. An extra success, if any, costs at least {least:.1f} minutes."
         return Price(cost, None, None, words, least)
-    return Price(cost, None, None, f"{said}, so no price per success.")
+    return Price(cost, None, None, f"{lead}, so no price per success.")
 
 
 def at_least(cost: float, gain: float, of_cost: float, of_gain: float, of_both: float, quantile: float) -> float | None:

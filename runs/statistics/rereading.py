@@ -21,23 +21,23 @@ Said = TypeVar("Said", Running, Anytime)
 
 def contrast(now: Contrast, first: Contrast) -> Contrast:
     """Return a contrast of corrected outcomes without what the first outcomes did not show."""
-    found = replace(
+    corrected = replace(
         now,
         tasks_scope=_both(now.tasks_scope, first.tasks_scope),
         scenarios_scope=_both(now.scenarios_scope, first.scenarios_scope),
         running=_timeless(now.running, first.running),
     )
-    if found == now:
+    if corrected == now:
         return now
-    return replace(found, sentence=sentences.headline(found))
+    return replace(corrected, sentence=sentences.headline(corrected))
 
 
 def effect(now: Effect, first: Effect) -> Effect:
     """Return the effect of an offer without what the first outcomes did not show."""
-    found = replace(now, running=_timeless(now.running, first.running))
+    corrected = replace(now, running=_timeless(now.running, first.running))
     if not _is_new(now.verdict, first.verdict):
-        return found if found == now else replace(found, sentence=found.running.sentence)
-    return replace(found, verdict="withheld", sentence=sentences.reread(now.sentence))
+        return corrected if corrected == now else replace(corrected, sentence=corrected.running.sentence)
+    return replace(corrected, verdict="withheld", sentence=sentences.reread(now.sentence))
 
 
 def fork(now: ForkFinding, first: ForkFinding) -> ForkFinding:

@@ -18,49 +18,51 @@ def void(why: str) -> str:
     return f"Withheld: {why}"
 
 
-def headline(one: Contrast) -> str:
-    lost = one.exclusions
-    if one.void:
-        return void(one.void)
+def headline(contrast: Contrast) -> str:
+    lost = contrast.exclusions
+    if contrast.void:
+        return void(contrast.void)
     if lost.withheld:
         a, b = (sum(arm.values()) for arm in (lost.treated, lost.control))
         low, high = map(signed, lost.bounds)
         return (
-            f"Not comparable: {a} of {count(lost.treated_planned, 'episode')} of {one.arm} and {b} of "
-            f"{lost.control_planned} of {one.control} were lost. Delta between {low} and {high} points whatever they "
-            f"were; with losses counted as failures {points(lost.as_failures)}."
+            f"Not comparable: {a} of {count(lost.treated_planned, 'episode')} of {contrast.arm} and {b} of "
+            f"{lost.control_planned} of {contrast.control} were lost. Delta between {low} and {high} points whatever "
+            f"they were; with losses counted as failures {points(lost.as_failures)}."
         )
-    if not one.tasks and one.state == "final":
+    if not contrast.tasks and contrast.state == "final":
         return "Nothing to compare: no task is valid in both arms."
-    scope = one.tasks_scope
-    if scope is None or (scope.verdict in ("none", "withheld") and one.running.since is not None):
-        return one.running.sentence
+    scope = contrast.tasks_scope
+    if scope is None or (scope.verdict in ("none", "withheld") and contrast.running.since is not None):
+        return contrast.running.sentence
     return scope.sentence
 
 
-def of_tasks(one: Contrast, scope: UnitResult) -> str:
+def of_tasks(contrast: Contrast, scope: UnitResult) -> str:
     """Return what the tasks allow to be said at the planned size."""
-    n = one.tasks
-    if scope.interval is None or one.delta is None:
+    n = contrast.tasks
+    if scope.interval is None or contrast.delta is None:
         kept = f" ({count(scope.units, 'unit')}, as tasks share answers)" if scope.units < n else ""
         return f"{count(n, 'task')}{kept} are too few for a result." if n != 1 else "1 task is too few for a result."
     on = f"on {'this task' if n == 1 else f'these {n:,} tasks'}"
-    found = f"{on}: {points(one.delta)} {span_text(scope.interval)}, {one.won:,} won, {one.lost:,} lost"
+    numbers = (
+        f"{on}: {points(contrast.delta)} {span_text(scope.interval)}, {contrast.won:,} won, {contrast.lost:,} lost"
+    )
     test = scope.method.partition(",")[0].partition(" on ")[0]
     if scope.verdict == "withheld":
-        return f"Withheld {found}. {hangs_on(one.unknown)}"
+        return f"Withheld {numbers}. {hangs_on(contrast.unknown)}"
     if scope.is_shown:
-        holds = f" {holds_for(one.unknown)}" if one.unknown else ""
-        return f"{scope.verdict.capitalize()} {found}, {_p_words(scope, f' ({test}, planned size)')}.{holds}"
+        holds = f" {holds_for(contrast.unknown)}" if contrast.unknown else ""
+        return f"{scope.verdict.capitalize()} {numbers}, {_p_words(scope, f' ({test}, planned size)')}.{holds}"
     # 1e-9: 100 times a share can be a little above its whole number
-    said, limit = f"No difference shown {found}.", math.ceil(100 * max(map(abs, scope.interval)) - 1e-9)
+    sentence, limit = f"No difference shown {numbers}.", math.ceil(100 * max(map(abs, scope.interval)) - 1e-9)
     if not scope.holds_zero:
-        said += f" Borderline: the interval leaves out 0 but the exact test does not show it ({_p_words(scope)})."
+        sentence += f" Borderline: the interval leaves out 0 but the exact test does not show it ({_p_words(scope)})."
     elif scope.p is not None and scope.p < scope.level:
-        said += f" Borderline: the interval includes 0 though the test alone would show it ({_p_words(scope)})."
+        sentence += f" Borderline: the interval includes 0 though the test alone would show it ({_p_words(scope)})."
     elif limit < 100:
-        said += f" Differences beyond {count(limit, 'point')} are ruled out at 95%."
-    return said
+        sentence += f" Differences beyond {count(limit, 'point')} are ruled out at 95%."
+    return sentence
 
 
 def reread(sentence: str, again: str = "run") -> str:
@@ -71,12 +73,12 @@ def reread(sentence: str, again: str = "run") -> str:
     )
 
 
-def of_scenarios(one: Contrast, scope: UnitResult) -> str:
+def of_scenarios(contrast: Contrast, scope: UnitResult) -> str:
     """Return what the scenarios allow to be said of others like them."""
-    if scope.interval is None or one.delta is None:
+    if scope.interval is None or contrast.delta is None:
         return f"{count(scope.units, 'scenario')} {'is' if scope.units == 1 else 'are'} too few to generalize."
     word = scope.verdict if scope.verdict in deciding.SHOWN else "not shown"
-    return f"For scenarios like these {scope.units}: {word} ({points(one.delta)} {span_text(scope.interval)})."
+    return f"For scenarios like these {scope.units}: {word} ({points(contrast.delta)} {span_text(scope.interval)})."
 
 
 def _p_words(scope: UnitResult, how: str = "") -> str:
@@ -98,8 +100,8 @@ def holds_for(unknown: int) -> str:
 
 
 def shown_while_running(where: str, verdict: str, e: float, span: Interval) -> str:
-    said = f"Shown while running, at task {where}: {verdict} (E {e:.3g}, may be read at any time). Interval so far "
-    return f"{said}{span_text(span)}."
+    sentence = f"Shown while running, at task {where}: {verdict} (E {e:.3g}, may be read at any time). Interval so far "
+    return f"{sentence}{span_text(span)}."
 
 
 def not_shown(state: str, so_far: str, what: str = "Nothing shown") -> str:

@@ -95,19 +95,19 @@ def facts_of(pack: Pack, scenario: str, task_idx: int, wrote: Sequence[bool]) ->
 
 def _unfit(fact: Fact, text: str) -> str:
     """Return why a value cannot be taken out of the text; "" if it can."""
-    said, is_text = fact.text, isinstance(fact.value, str)
-    if len(said) > MAX_WORDS // 2:
+    words, is_text = fact.text, isinstance(fact.value, str)
+    if len(words) > MAX_WORDS // 2:
         return "the value is too long"
-    has_digit = any(char.isdecimal() for char in said)
-    if (is_text and len(said) < TEXT_CHARS and not has_digit) or (
-        not is_text and sum(char.isdecimal() for char in said) < NUMBER_DIGITS
+    has_digit = any(char.isdecimal() for char in words)
+    if (is_text and len(words) < TEXT_CHARS and not has_digit) or (
+        not is_text and sum(char.isdecimal() for char in words) < NUMBER_DIGITS
     ):
         return "the value is too short to be distinctive"
-    if is_text and _is_number(said):
+    if is_text and _is_number(words):
         return "the value is a number as a text, which a script would send as a number"
-    if not said.isascii():
+    if not words.isascii():
         return "the value is not ASCII"
-    return "" if not holds(_without(text, fact), said) else "the text says the value in other words, too"
+    return "" if not holds(_without(text, fact), words) else "the text says the value in other words, too"
 
 
 def _is_number(text: str) -> bool:
@@ -134,38 +134,38 @@ def _pattern(value: str) -> re.Pattern[str]:
 
 def _without(text: str, fact: Fact) -> str:
     """Return the task's text with every occurrence of the value, and the quotes around it, replaced by its name."""
-    found, at = [], 0
+    parts, at = [], 0
     for match in _pattern(fact.text).finditer(text):
         begin, end = match.span()
         quoted = begin > 0 and end < len(text) and text[begin - 1] in QUOTES and text[end] in QUOTES
         begin, end = (begin - 1, end + 1) if quoted else (begin, end)
         # the full stop of a quoted sentence was that of the text as well
         stop = "." if quoted and text[end - 2] in ".!?" and re.match(r"\s+[A-Z]|\s*$", text[end:]) else ""
-        found += [text[at:begin], f"the right {fact.name}{stop}"]
+        parts += [text[at:begin], f"the right {fact.name}{stop}"]
         at = end
-    return "".join([*found, text[at:]])
+    return "".join([*parts, text[at:]])
 
 
 def variants(fact: Fact, n: int, seed: int) -> list[str | int | float]:
     """Return `n` other values of the same shape: digits are drawn by the seed, and a text without digits gets a
     reference number. Fewer if the shape has no more."""
     draw = random.Random(f"{seed}/{fact.scenario}/{fact.task_idx}/{fact.argument}/{fact.text}")  # noqa: S311
-    found: dict[str, str | int | float] = {}
+    by_text: dict[str, str | int | float] = {}
     for _ in range(20 * n):
-        if len(found) == n:
+        if len(by_text) == n:
             break
         new = _redrawn(fact.value, draw)
         if str(new) != fact.text:
-            found[str(new)] = new
-    return list(found.values())
+            by_text[str(new)] = new
+    return list(by_text.values())
 
 
 def _redrawn(value: str | int | float, draw: random.Random) -> str | int | float:
-    said = str(value)
-    if not any(char.isdecimal() for char in said):
-        return f"{said} Ref {draw.randrange(10_000, 100_000)}"
+    text = str(value)
+    if not any(char.isdecimal() for char in text):
+        return f"{text} Ref {draw.randrange(10_000, 100_000)}"
     new, begins = "", True
-    for char in said:
+    for char in text:
         if char.isdecimal():
             # a leading zero stays, as in a telephone number; another leading digit is never one
             new += char if begins and char == "0" else draw.choice("123456789" if begins else "0123456789")
@@ -193,8 +193,8 @@ def blocked(pack: Pack, fact: Fact, value: str | int | float) -> BlockedTask | s
     if not named:
         return "the verifier does not name the value"
     turns = pack.scripts(name, idx)[ORACLE]
-    known = _put(turns, fact.value, value)
-    if known == turns:
+    oracle = _put(turns, fact.value, value)
+    if oracle == turns:
         return "the oracle does not send the value as it is written"
     registry = _registry(pack.tasks(name)[idx], fact, value)
     known_blockers = [_as_row(one) for one in pack.blockers(name, idx)]
@@ -205,7 +205,7 @@ def blocked(pack: Pack, fact: Fact, value: str | int | float) -> BlockedTask | s
     about = {**about, "needs_expert": True, "kind": "normal", "expert_note": note}
     rows["scripts.jsonl"] = {"about": about, "scripts": _scripts(turns, fact, value, registry["questions"][0])}
     rows["blockers.jsonl"] = {"blockers": [*known_blockers, registry]}
-    return BlockedTask(fact, value, text, known, rows)
+    return BlockedTask(fact, value, text, oracle, rows)
 
 
 def _swapping(before: str, after: str) -> Callable[[str], str]:
@@ -231,13 +231,13 @@ def _swap(pattern: re.Pattern[str], new: str, text: str) -> str:
 def _in_json(raw: str, swap: Callable[[str], str]) -> str:
     """Return a raw response with the value replaced in each of its texts."""
     try:
-        said = json.loads(raw)
+        response = json.loads(raw)
     except ValueError:
         return swap(raw)
-    if not isinstance(said, dict):
+    if not isinstance(response, dict):
         return swap(raw)
-    new = {key: swap(one) if isinstance(one, str) else one for key, one in said.items()}
-    return json.dumps(new, ensure_ascii=False) if new != said else raw
+    new = {key: swap(one) if isinstance(one, str) else one for key, one in response.items()}
+    return json.dumps(new, ensure_ascii=False) if new != response else raw
 
 
 def _put(turn: Any, before: str | int | float, after: Any) -> Any:
@@ -253,20 +253,20 @@ def _put(turn: Any, before: str | int | float, after: Any) -> Any:
 
 def without_argument(turns: list[Turn], value: Any) -> list[Turn]:
     """Return turns whose calls leave out each argument that has the value."""
-    found = []
+    kept_turns = []
     for turn in turns:
         call = turn.get("call")
         if call:
             kept = {key: one for key, one in (call.get("arguments") or {}).items() if not _uses(one, value)}
             turn = {**turn, "call": {**call, "arguments": kept}}
-        found.append(turn)
-    return found
+        kept_turns.append(turn)
+    return kept_turns
 
 
 def with_value(turns: list[Turn], before: str | int | float, after: Any) -> list[Turn]:
     """Return turns that send another value."""
-    found: list[Turn] = _put(turns, before, after)
-    return found
+    changed: list[Turn] = _put(turns, before, after)
+    return changed
 
 
 def _scripts(turns: list[Turn], fact: Fact, value: str | int | float, question: str) -> dict[str, list[Turn]]:
@@ -295,14 +295,14 @@ def _as_row(blocker: Blocker) -> dict[str, Any]:
 
 
 def _registry(text: str, fact: Fact, value: str | int | float) -> dict[str, Any]:
-    found = _pattern(fact.text).search(text)
-    before = words_of(text[: found.start()] if found else "").split()[-BEFORE:]
+    match = _pattern(fact.text).search(text)
+    before = words_of(text[: match.start()] if match else "").split()[-BEFORE:]
     # of the tool's own name every question about the task has a word
     common = EMPTY | set(words_of(fact.tool.replace("_", " ")).split())
     words = [word for word in before if word not in common and len(word) > 2][-2:]
     names = [fact.name, *fact.name.split(), *words]
-    for one in (fact.argument, *fact.name.split()):
-        names += ALSO.get(one.casefold(), ())
+    for name in (fact.argument, *fact.name.split()):
+        names += ALSO.get(name.casefold(), ())
     terms = list(dict.fromkeys(one.casefold()[:MAX_TERM] for one in names if words_of(one).strip()))[:20]
     return {
         "id": re.sub(r"[^a-z0-9]+", "-", fact.argument.casefold()).strip("-")[:60] or "value",

@@ -46,16 +46,16 @@ class Checked:
 def packs_named(names: Sequence[str]) -> list[Pack]:
     """Return the packs of these names, or all, loaded again, so that the caller can add to their reports. A path names
     a folder of rows that is not loaded yet."""
-    found = {pack.name: pack for pack in packs()}
-    unknown = sorted(name for name in set(names) - set(found) if not Path(name).is_dir())
+    by_name = {pack.name: pack for pack in packs()}
+    unknown = sorted(name for name in set(names) - set(by_name) if not Path(name).is_dir())
     if unknown:
         raise BadPack(
-            f"There is no pack or folder named {', '.join(unknown)}; loaded packs: {', '.join(sorted(found))}."
+            f"There is no pack or folder named {', '.join(unknown)}; loaded packs: {', '.join(sorted(by_name))}."
         )
     try:
         return [
-            load_pack(found[name].link, cache=settings.VAR / "cache") if name in found else load_pack(name)
-            for name in names or sorted(found)
+            load_pack(by_name[name].link, cache=settings.VAR / "cache") if name in by_name else load_pack(name)
+            for name in names or sorted(by_name)
         ]
     except PackError as error:
         raise BadPack(str(error)) from error
@@ -72,14 +72,14 @@ def databases(chosen: Sequence[Pack]) -> Iterator[tuple[int, int]]:
         # -1: no line arrived at all
         total, done, last = -1, 0, ""
         for line in lines:
-            said = _object(line)
-            if said is None:
+            row = _object(line)
+            if row is None:
                 last = line
-            elif "databases" in said:
-                total = int(said["databases"])
+            elif "databases" in row:
+                total = int(row["databases"])
             else:
                 done += 1
-                _note_database(by_name[said["pack"]], said)
+                _note_database(by_name[row["pack"]], row)
                 yield done, total
         # a process that is killed ends without a line for the rest
         if done != total:
@@ -94,21 +94,21 @@ def note_databases(chosen: Sequence[Pack]) -> None:
         pack.keep_builds(settings.VAR / "cache")
 
 
-def _note_database(pack: Pack, said: dict[str, Any]) -> None:
-    built = BuildReport.from_wire(said.get("database"))
+def _note_database(pack: Pack, row: dict[str, Any]) -> None:
+    built = BuildReport.from_wire(row.get("database"))
     if built is not None:
-        pack.note_build(said["scenario"], built, playable=said.get("playable") is True)
-        _note_app(pack, said)
+        pack.note_build(row["scenario"], built, playable=row.get("playable") is True)
+        _note_app(pack, row)
     else:
-        reason = f"its SQL was not checked: {said.get('unchecked', 'no reason')}"
-        pack.report.remark("warning", "sql_unchecked", reason, scenario=said["scenario"])
+        reason = f"its SQL was not checked: {row.get('unchecked', 'no reason')}"
+        pack.report.remark("warning", "sql_unchecked", reason, scenario=row["scenario"])
 
 
-def _note_app(pack: Pack, said: dict[str, Any]) -> None:
+def _note_app(pack: Pack, row: dict[str, Any]) -> None:
     """Note an app that does not load, and calls and expressions of scripts that cannot work."""
-    scenario, tools = said["scenario"], said.get("tools")
-    if "app" in said:
-        reason = one_line(f"its app does not load: {said['app']}", MAX_NOTE)
+    scenario, tools = row["scenario"], row.get("tools")
+    if "app" in row:
+        reason = one_line(f"its app does not load: {row['app']}", MAX_NOTE)
         pack.known[scenario].problems.append(reason)
         pack.report.remark("error", "bad_app", reason, scenario=scenario)
     for task_idx in range(pack.scenario(scenario).task_count) if isinstance(tools, list) else ():
@@ -142,16 +142,16 @@ def verifiers(chosen: Sequence[Pack], *, judge: bool = False) -> Iterator[Checke
     with _process([pack.folder for pack in chosen], *(["--judge"] if judge else [])) as lines:
         total, done, last = 0, 0, ""
         for line in lines:
-            said = _object(line)
-            last = line if said is None else last
-            total = int((said or {}).get("tasks", total))
-            if said is not None and ("tools" in said or "app" in said):
-                _note_app(by_name[said["pack"]], said)
-            health = Health.from_wire((said or {}).get("health"))
-            if said is not None and health is not None:
+            row = _object(line)
+            last = line if row is None else last
+            total = int((row or {}).get("tasks", total))
+            if row is not None and ("tools" in row or "app" in row):
+                _note_app(by_name[row["pack"]], row)
+            health = Health.from_wire((row or {}).get("health"))
+            if row is not None and health is not None:
                 done += 1
-                by_name[said["pack"]].report.health[said["scenario"], said["task_idx"]] = health
-                yield Checked(by_name[said["pack"]].name, said["scenario"], said["task_idx"], health, done, total)
+                by_name[row["pack"]].report.health[row["scenario"], row["task_idx"]] = health
+                yield Checked(by_name[row["pack"]].name, row["scenario"], row["task_idx"], health, done, total)
         if done < total or not total:
             raise VerifiersUnchecked(f"{done} of {total} tasks were checked. {last.strip()}".strip())
 
@@ -182,7 +182,7 @@ def _process(folders: Sequence[Path], *options: str) -> Iterator[Iterator[str]]:
 
 def _object(line: str) -> dict[str, Any] | None:
     try:
-        said = json.loads(line)
+        row = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return said if isinstance(said, dict) else None
+    return row if isinstance(row, dict) else None

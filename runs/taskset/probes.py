@@ -47,43 +47,43 @@ def digest(pack: Pack, scenario: str, task_idx: int) -> str:
 # the state of the packs is part of the key: a verifier that changes on disk is hashed again
 def _held(scenario: str, task_idx: int, _state: Hashable) -> str | None:
     pack = packs.find_pack(scenario)
-    known = pack is not None and scenario in pack.scenarios and task_idx < pack.scenario(scenario).task_count
-    return digest(pack, scenario, task_idx) if pack is not None and known else None
+    is_task = pack is not None and scenario in pack.scenarios and task_idx < pack.scenario(scenario).task_count
+    return digest(pack, scenario, task_idx) if pack is not None and is_task else None
 
 
 def verifiers_now(tasks: Iterable[str]) -> dict[str, str]:
     """Return the digest of each task's verifier in the loaded packs; "" if it has none."""
-    state, found = packs.state(), {}
+    state, digests = packs.state(), {}
     for task in tasks:
         scenario, _, idx = task.rpartition("/")
-        found[task] = (_held(scenario, int(idx), state) or "") if idx.isdecimal() else ""
-    return found
+        digests[task] = (_held(scenario, int(idx), state) or "") if idx.isdecimal() else ""
+    return digests
 
 
 def newest(before: datetime | None = None) -> list[Probe]:
     """Return the probe that counts of each task, those made before a moment only if one is given."""
     rows = Probe.objects.order_by("scenario", "task_idx", "-pk").distinct("scenario", "task_idx")
-    found: Iterable[Probe] = rows.filter(at__lt=before) if before is not None else rows
+    probes: Iterable[Probe] = rows.filter(at__lt=before) if before is not None else rows
     state, version = packs.state(), functools.cache(packs.scenario_digest)
     # a probe of a verifier or a start database that was replaced says nothing about the present one
     return [
-        one
-        for one in found
-        if _held(one.scenario, one.task_idx, state) == one.verifier
-        and one.scenario_digest in ("", version(one.scenario))
+        probe
+        for probe in probes
+        if _held(probe.scenario, probe.task_idx, state) == probe.verifier
+        and probe.scenario_digest in ("", version(probe.scenario))
     ]
 
 
 def unfit(project: Project, before: datetime | None = None) -> dict[str, str]:
     """Return the tasks whose outcome shows nothing, by task key, with the reason. A ruling of the court overrides a
     probe, even if it finds nothing wrong. With `before`, only facts known at that moment."""
-    found = {one.task: UNFIT[State(one.state)] for one in newest(before) if one.state in UNFIT}
+    reasons = {one.task: UNFIT[State(one.state)] for one in newest(before) if one.state in UNFIT}
     for task, word in rulings.rulings(project, before=before).items():
         if word == Word.SOUND:
-            found.pop(task, None)
+            reasons.pop(task, None)
         else:
-            found[task] = f"ruled {word.replace('_', ' ')}"
-    return found
+            reasons[task] = f"ruled {word.replace('_', ' ')}"
+    return reasons
 
 
 def ever_unfit(project: Project) -> set[str]:
@@ -95,19 +95,19 @@ def ever_unfit(project: Project) -> set[str]:
 
 def overview() -> Probed:
     """Return the probes as the page Environment shows them."""
-    found = newest()
-    others = [one for one in found if one.state != State.CLEAN or (one.checked and one.checked.remarks)]
-    return Probed(len(found), sum(one.state == State.CLEAN for one in found), others[:200])
+    probes = newest()
+    others = [one for one in probes if one.state != State.CLEAN or (one.checked and one.checked.remarks)]
+    return Probed(len(probes), sum(one.state == State.CLEAN for one in probes), others[:200])
 
 
 def passing_unchanged(scenarios: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield the tasks of these scenarios that pass without a change, with their version: by a probe that counts (its
     own check, or the attempt that does nothing), or because their pack says so."""
-    for one in newest():
-        did_nothing = one.attempts.get("empty")
+    for probe in newest():
+        did_nothing = probe.attempts.get("empty")
         passes = isinstance(did_nothing, dict) and did_nothing.get("outcome") == "complete"
-        if one.scenario in scenarios and (passes or (one.checked is not None and one.checked.passes_unchanged)):
-            yield one.task, one.scenario_digest
+        if probe.scenario in scenarios and (passes or (probe.checked is not None and probe.checked.passes_unchanged)):
+            yield probe.task, probe.scenario_digest
     for scenario in scenarios:
         pack = packs.find_pack(scenario)
         for number in range(len(pack.tasks(scenario)) if pack is not None else 0):

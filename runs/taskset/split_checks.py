@@ -59,16 +59,16 @@ def _leaks(split: Split, held: dict[str, str]) -> list[str]:
     train = set(split.tasks.filter(side=TRAIN).values_list("task", flat=True))
     seen = {task.rpartition("/")[0] for task in train}
     shared = sum(task.rpartition("/")[0] in seen for task in held)
-    found = []
+    sentences = []
     if shared:
-        found.append(
+        sentences.append(
             f"{shared:,} of {count(len(held), 'held-out task')} {_is(shared)} in scenarios with training tasks of the "
             f"split {split}: it measures new tasks, not new environments."
         )
     if alike := _nearly(tuple(held.values()), frozenset(train), packs.state()):
         nearly = f"{_is(alike)} nearly a training task of the split {split}."
-        found.append(f"{alike:,} of {count(len(held), 'held-out task')} {nearly}")
-    return found
+        sentences.append(f"{alike:,} of {count(len(held), 'held-out task')} {nearly}")
+    return sentences
 
 
 def _is(number: int) -> str:
@@ -87,16 +87,16 @@ def _texts(tasks: Collection[str]) -> Iterator[str]:
     """Yield the texts of the tasks in loaded packs."""
     for scenario in sorted({task.rpartition("/")[0] for task in tasks}):
         pack = packs.find_pack(scenario)
-        known = pack.tasks(scenario) if pack is not None else []
-        yield from (text for idx, text in enumerate(known) if f"{scenario}/{idx}" in tasks)
+        texts = pack.tasks(scenario) if pack is not None else []
+        yield from (text for idx, text in enumerate(texts) if f"{scenario}/{idx}" in tasks)
 
 
 def _changed(split: Split, tasks: Sequence[str]) -> list[str]:
     """Return what these tasks have now that is not what the split was made for: verifiers, versions of scenarios."""
-    found = []
+    sentences = []
     if pinned := split.about.get(splitting.VERIFIERS):
-        found += splitting.changes(pinned, probes.verifiers_now(tasks), split.name)
+        sentences += splitting.changes(pinned, probes.verifiers_now(tasks), split.name)
     if pinned := split.about.get(splitting.VERSIONS):
         now = {name: packs.scenario_digest(name) for name in {task.rpartition("/")[0] for task in tasks}}
-        found += splitting.changed_versions(pinned, now, split.name)
-    return found
+        sentences += splitting.changed_versions(pinned, now, split.name)
+    return sentences

@@ -65,9 +65,9 @@ class Sides:
     @property
     def seed(self) -> int:
         """The seed that the file names, else 0."""
-        said = self.meta.get("seed")
+        number = self.meta.get("seed")
         # not isinstance: a bool is an int in Python
-        return said if type(said) is int and abs(said) < MAX_SEED else 0
+        return number if type(number) is int and abs(number) < MAX_SEED else 0
 
 
 def split(
@@ -109,19 +109,19 @@ def split(
 def read(text: str) -> Sides:
     """Return the split in a file. Raises `Invalid`, which names the fault."""
     try:
-        said = json.loads(text)
+        document = json.loads(text)
     except ValueError as error:
         raise Invalid(f"The split is not JSON: {error}") from error
-    if not isinstance(said, Mapping):
+    if not isinstance(document, Mapping):
         raise Invalid("The split is not a JSON object.")
-    return Sides(_places(said, "train"), _places(said, "val"), _meta(said.get("meta")))
+    return Sides(_places(document, "train"), _places(document, "val"), _meta(document.get("meta")))
 
 
-def _meta(said: object) -> dict[str, Any]:
+def _meta(meta: object) -> dict[str, Any]:
     """Return a file's metadata of its split, which is stored with the pinned one. Raises `Invalid` if that is
     impossible."""
     try:
-        text = json.dumps(said, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(meta, ensure_ascii=False, allow_nan=False)
         # fails for half of a surrogate pair
         text.encode()
     except (ValueError, RecursionError) as error:
@@ -129,42 +129,42 @@ def _meta(said: object) -> dict[str, Any]:
     # PostgreSQL stores JSON without U+0000
     if "\\u0000" in text:
         raise Invalid("meta: it cannot be stored: a text has U+0000.")
-    return dict(said) if isinstance(said, Mapping) else {}
+    return dict(meta) if isinstance(meta, Mapping) else {}
 
 
-def _places(said: Mapping[str, Any], side: str) -> list[Place]:
-    listed = said.get(side)
+def _places(document: Mapping[str, Any], side: str) -> list[Place]:
+    listed = document.get(side)
     if not isinstance(listed, list) or not listed:
         raise Invalid(f"{side}: a list of [scenario, task number] that is not empty.")
-    for one in listed:
-        is_pair = isinstance(one, list) and len(one) == 2
-        if not is_pair or not isinstance(one[0], str) or type(one[1]) is not int or one[1] < 0:
-            raise Invalid(f"{side}: {one!r} is not a pair of scenario and task number.")
+    for pair in listed:
+        is_pair = isinstance(pair, list) and len(pair) == 2
+        if not is_pair or not isinstance(pair[0], str) or type(pair[1]) is not int or pair[1] < 0:
+            raise Invalid(f"{side}: {pair!r} is not a pair of scenario and task number.")
     return [(scenario, idx) for scenario, idx in listed]
 
 
 def faults(sides: Sides, tasks: Sequence[TaskFacts]) -> list[str]:
     """Return the weaknesses of a split, in sentences; `tasks` are those of loaded packs."""
-    known = {task.place: task for task in tasks}
-    found = []
+    by_place = {task.place: task for task in tasks}
+    sentences = []
     if repeated := sorted(place for place, times in Counter([*sides.train, *sides.val]).items() if times > 1):
-        found.append(f"{_are(repeated)} listed more than once, for example {_named(repeated)}.")
+        sentences.append(f"{_are(repeated)} listed more than once, for example {_named(repeated)}.")
     if shared := sides.shared:
         seen = sum(scenario in shared for scenario, _ in sides.val)
-        found.append(
+        sentences.append(
             f"{seen} of {len(sides.val)} held-out tasks are in scenarios with training tasks"
             f" ({_are(shared, 'scenario')} on both sides): it measures new tasks, not new environments."
         )
-    if missing := sorted({*sides.train, *sides.val} - set(known)):
-        found.append(f"{_are(missing)} in no loaded pack, for example {_named(missing)}.")
-    unusable = [place for place in (*sides.train, *sides.val) if place in known and known[place].unusable]
-    for reason in sorted({known[place].unusable for place in unusable}):
-        those = [place for place in unusable if known[place].unusable == reason]
-        found.append(f"{count(len(those), 'task')} cannot be used ({reason}), for example {_named(those)}.")
-    near = NearTasks(known[place].text for place in sides.val if place in known)
-    if alike := [place for place in sides.train if place in known and near.holds_like(known[place].text)]:
-        found.append(f"{_are(alike, 'training task')} nearly a held-out one, for example {_named(alike)}.")
-    return found
+    if missing := sorted({*sides.train, *sides.val} - set(by_place)):
+        sentences.append(f"{_are(missing)} in no loaded pack, for example {_named(missing)}.")
+    unusable = [place for place in (*sides.train, *sides.val) if place in by_place and by_place[place].unusable]
+    for reason in sorted({by_place[place].unusable for place in unusable}):
+        those = [place for place in unusable if by_place[place].unusable == reason]
+        sentences.append(f"{count(len(those), 'task')} cannot be used ({reason}), for example {_named(those)}.")
+    near = NearTasks(by_place[place].text for place in sides.val if place in by_place)
+    if alike := [place for place in sides.train if place in by_place and near.holds_like(by_place[place].text)]:
+        sentences.append(f"{_are(alike, 'training task')} nearly a held-out one, for example {_named(alike)}.")
+    return sentences
 
 
 def changes(pinned: object, now: Mapping[str, str], name: str = "") -> list[str]:
@@ -192,8 +192,8 @@ def changed_versions(pinned: object, now: Mapping[str, str], name: str = "") -> 
     return [f"{_are(changed, 'scenario')} loaded in another version than {split} names, for example {some}."]
 
 
-def _are(found: Sized, noun: str = "task") -> str:
-    return f"{count(len(found), noun)} {'is' if len(found) == 1 else 'are'}"
+def _are(group: Sized, noun: str = "task") -> str:
+    return f"{count(len(group), noun)} {'is' if len(group) == 1 else 'are'}"
 
 
 def _named(places: Sequence[Place]) -> str:

@@ -125,15 +125,15 @@ def _full(full: Full, connections: Connections) -> RpcError:
 
 
 def _closed(params: dict[str, Any], connections: Connections, own: Connection | None) -> dict[str, Any]:
-    wanted = params.get("session_id")
-    if not wanted:
+    session_id = params.get("session_id")
+    if not session_id:
         raise RpcError(INVALID_PARAMS, "Invalid params - 'session_id' is required")
-    if own is not None and wanted == own.id:
+    if own is not None and session_id == own.id:
         raise RpcError(INVALID_REQUEST, "Cannot close active WebSocket-managed session via MCP method")
     connection = _connection_of(params, connections)
     if connections.close(connection):
-        return {"session_id": wanted, "closed": True}
-    return {"session_id": wanted, "closed": False, "closing": True}
+        return {"session_id": session_id, "closed": True}
+    return {"session_id": session_id, "closed": False, "closing": True}
 
 
 def _connection_of(params: dict[str, Any], connections: Connections) -> Connection:

@@ -76,26 +76,26 @@ class Connections:
             self._by_id[connection.id] = connection
         return connection
 
-    def stored(self, wanted: str) -> Connection:
+    def stored(self, session_id: str) -> Connection:
         """Return a connection that was made over HTTP, for an agent's request. Raises `NotThere`."""
-        connection = self._by_id.get(wanted)
+        connection = self._by_id.get(session_id)
         if connection is None:
-            raise NotThere(f"Unknown session_id: {wanted[:100]}")
+            raise NotThere(f"Unknown session_id: {session_id[:100]}")
         connection.used_at = time.monotonic()
         return connection
 
-    async def attach(self, wanted: str, holder: object) -> Connection:
+    async def attach(self, session_id: str, holder: object) -> Connection:
         """Attach a control socket to a connection made over HTTP, one after the other. Raises `NotThere`.
 
         The socket before it may have closed a moment ago, and the server not yet be done with it: a loop whose line
         dropped can come back immediately.
         """
-        connection = self.stored(wanted)
+        connection = self.stored(session_id)
         if connection.holder is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(connection.released.wait(), RELEASED_S)
             # Asked again, because the connection can have ended during the wait.
-            connection = self.stored(wanted)
+            connection = self.stored(session_id)
         if connection.holder is not None:
             raise NotThere("This session has an attached WebSocket already")
         # The new socket has to show the key itself.

@@ -34,9 +34,9 @@ ENOUGH_RESULTS = 8 << 20  # characters after which the rest of a batch of one se
 async def serve(socket: WebSocket, connections: Connections) -> None:
     """Serve one socket until it closes: an episode of its own, or one made over HTTP that it names."""
     await socket.accept()
-    wanted = socket.query_params.get("session_id")
+    session_id = socket.query_params.get("session_id")
     try:
-        connection = await connections.attach(wanted, socket) if wanted else connections.open()
+        connection = await connections.attach(session_id, socket) if session_id else connections.open()
     except (Full, NotThere) as refused:
         await socket.send_text(_refusal(refused, connections))
         await socket.close()
@@ -148,8 +148,8 @@ class Line:
             return await self._batch_of_own(messages)
         results = [""] * len(messages)
         places: dict[str, list[int]] = {}
-        for place, one in enumerate(messages):
-            places.setdefault(one["session"], []).append(place)
+        for place, part in enumerate(messages):
+            places.setdefault(part["session"], []).append(place)
 
         async def in_turn(name: str) -> None:
             for place in places[name]:
@@ -203,8 +203,8 @@ def _batch_problem(message: dict[str, Any]) -> str | None:
         return "Each message of a batch is a JSON object"
     if not any("session" in one for one in messages):
         return None
-    for one in messages:
-        name = one.get("session")
+    for part in messages:
+        name = part.get("session")
         if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
             return f"Each message of a batch names its session, in 1 to {MAX_NAME} characters"
     return None

@@ -94,14 +94,14 @@ class Timed(Generic[T]):
             # Processor time: what a busy machine takes from this thread is not the client's doing.
             started = time.thread_time()
             try:
-                wanted = step()
+                awaited = step()
             except StopIteration as end:
                 result: T = end.value
                 return result
             finally:
                 self.worked += time.thread_time() - started
             try:
-                step = functools.partial(steps.send, (yield wanted))
+                step = functools.partial(steps.send, (yield awaited))
             # A cancellation, too, has to reach the coroutine inside.
             except BaseException as error:
                 step = functools.partial(steps.throw, error)
@@ -237,10 +237,10 @@ class PacedSocket(WebSocketsSansIOProtocol):
         if self._next is None and not self.transport.is_closing():
             self._look()
 
-    def _read_on(self, wanted: bool) -> None:
-        if wanted == self.read_paused:
-            self.read_paused = not wanted
-            (self.transport.resume_reading if wanted else self.transport.pause_reading)()
+    def _read_on(self, reading: bool) -> None:
+        if reading == self.read_paused:
+            self.read_paused = not reading
+            (self.transport.resume_reading if reading else self.transport.pause_reading)()
 
     async def receive(self) -> Any:
         """Receive as uvicorn does, but parse received data before reading more."""

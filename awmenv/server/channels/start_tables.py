@@ -73,9 +73,9 @@ class StartTables:
         copy = self._world.workplace.path / f"tables-{secrets.token_hex(8)}.db"
         copy.hardlink_to(template.snapshot)  # it outlives the template's retirement
         try:
-            wanted = json.dumps({"table": table, "offset": offset})
+            request = json.dumps({"table": table, "offset": offset})
             read = partial(self._world.verifiers.run, private=True)
-            run = await self._world.in_worker(scenario, read, "tables", [str(copy)], "", wanted)
+            run = await self._world.in_worker(scenario, read, "tables", [str(copy)], "", request)
         finally:
             database.remove(copy)
         if not isinstance(run.value, dict):

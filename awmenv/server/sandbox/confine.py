@@ -99,7 +99,7 @@ def become(uid: int) -> None:
 
 def limit(limits: Limits) -> None:
     memory_lock = getattr(resource, "RLIMIT_MEMLOCK", None)
-    wanted = {
+    ceilings = {
         resource.RLIMIT_CPU: limits.cpu_s,
         resource.RLIMIT_AS: limits.memory,
         resource.RLIMIT_FSIZE: limits.file_size,
@@ -109,7 +109,7 @@ def limit(limits: Limits) -> None:
     }
     if limits.processes is not None:
         resource.setrlimit(resource.RLIMIT_NPROC, (limits.processes[0], limits.processes[1]))
-    for kind, value in wanted.items():
+    for kind, value in ceilings.items():
         if kind is not None:
             resource.setrlimit(kind, (value, value))
     # A write beyond the limit then fails with EFBIG, instead of ending the process without a word.

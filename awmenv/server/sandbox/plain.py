@@ -38,9 +38,9 @@ def _copy(value: Any, depth: int, budget: list[int]) -> Any:
     if kind is float:
         return value if math.isfinite(value) else str(value)
     if kind is str:
-        return _text(value)
+        return _utf8_text(value)
     if kind is bytes or kind is bytearray:
-        return _text(value[:MAX_TEXT].decode("utf-8", "replace"))
+        return _utf8_text(value[:MAX_TEXT].decode("utf-8", "replace"))
     if kind is dict:
         return {_key(key): _copy(item, depth - 1, budget) for key, item in dict.items(value)}
     if kind in (list, tuple, set, frozenset):
@@ -52,7 +52,7 @@ def _copy(value: Any, depth: int, budget: list[int]) -> Any:
 def _key(key: Any) -> str:
     kind = type(key)
     if kind is str:
-        return _text(key)
+        return _utf8_text(key)
     if kind is int and int.bit_length(key) > MAX_INT_BITS:
         raise TooBig("the result holds a huge number")
     if kind in (int, float, bool, type(None)):
@@ -60,7 +60,7 @@ def _key(key: Any) -> str:
     return f"<{type.__dict__['__name__'].__get__(kind)}>"
 
 
-def _text(value: str) -> str:
+def _utf8_text(value: str) -> str:
     """Return the text without lone surrogates, which no UTF-8 stream can carry."""
     if len(value) > MAX_TEXT:
         raise TooBig("the result holds a huge text")

@@ -38,10 +38,10 @@ def fill_gaps() -> None:
 def _fill_pools(size: int) -> list[object]:
     """Create objects of one size until they fill a whole pool: then the gaps between older ones are full."""
     made: list[object] = []
-    in_a_pool, one = (POOL - 64) // size - 1, 1.0  # the list below may take a place itself
+    in_a_pool, number = (POOL - 64) // size - 1, 1.0  # the list below may take a place itself
     while len(made) * size < MOST_PER_SIZE:
         # Nothing else may be made meanwhile, numbers included: they are of the smallest size.
-        some = [-one if size == SMALL.start else bytes(size - EMPTY) for _ in repeat(None, 2 * in_a_pool)]
+        some = [-number if size == SMALL.start else bytes(size - EMPTY) for _ in repeat(None, 2 * in_a_pool)]
         made += some
         if max(Counter(id(item) // POOL for item in some).values()) >= in_a_pool:
             break

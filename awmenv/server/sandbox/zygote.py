@@ -152,9 +152,9 @@ class Zygote:
 
     def _kill_strays(self) -> None:
         """Kill orphans, which are reparented to us as subreaper: an unknown child was forked by dataset code."""
-        known = {child.pid for child in self.children.values()}
+        own_pids = {child.pid for child in self.children.values()}
         for _generation in range(GENERATIONS):
-            strays = [pid for pid in _read_pids(self.own_children) if pid not in known]
+            strays = [pid for pid in _read_pids(self.own_children) if pid not in own_pids]
             for pid in strays:
                 os.kill(pid, signal.SIGKILL)
             for pid in strays:

@@ -26,21 +26,21 @@ class Census:
     _looks: int = 0
     _first_seen: dict[tuple[int, int], float] = field(default_factory=dict)
 
-    def look(self, known: frozenset[int], starting_s: float) -> int:
+    def look(self, sessions: frozenset[int], starting_s: float) -> int:
         """End the strays; return how many. Can take milliseconds, so it does not run on the loop.
 
         A process younger than `starting_s` may be a session that has not sent its hello; 0 while none is being started.
-        A process seen for the first time is left alone: it may have started after `known` was read.
+        A process seen for the first time is left alone: it may have started after `sessions` was read.
         """
         now, deep = time.monotonic(), self._looks % DEEP_EVERY == 0
-        found = {(pid, self.template) for pid in children(self.template) if pid not in known}
+        suspects = {(pid, self.template) for pid in children(self.template) if pid not in sessions}
         if deep:
-            found |= {(pid, session) for session in known for pid in children(session)}
+            suspects |= {(pid, session) for session in sessions for pid in children(session)}
         before = self._first_seen
         # Between deep looks no child of a session is seen: earlier sightings are kept.
         unseen = set() if deep else {one for one in before if one[1] != self.template}
-        self._first_seen = {one: before.get(one, now) for one in found | unseen}
-        strays = [one for one in found if one in before and now - before[one] >= starting_s]
+        self._first_seen = {one: before.get(one, now) for one in suspects | unseen}
+        strays = [one for one in suspects if one in before and now - before[one] >= starting_s]
         count = sum(_end(pid, parent) for pid, parent in strays)
         self._looks += 1
         self.offences += bool(count)
@@ -49,12 +49,12 @@ class Census:
 
 def children(pid: int) -> list[int]:
     """Return the current children of a process."""
-    found: list[int] = []
+    pids: list[int] = []
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
             text = Path(f"/proc/{pid}/task/{task}/children").read_text()
-            found += [int(part) for part in text.split()]
-    return found
+            pids += [int(part) for part in text.split()]
+    return pids
 
 
 def _end(pid: int, parent: int) -> bool:

@@ -59,7 +59,7 @@ class ProcessChannel(asyncio.Protocol):
         clock = _Timeout(self._answer, limit_s, held_up)
         try:
             self._transport.write(framing.encode(message))
-            return _read(await self._answer)
+            return _read_answer(await self._answer)
         except TimeoutError as error:
             raise HostFailed(f"timed out after {limit_s:g} s") from error
         except framing.BadFrame as error:
@@ -101,14 +101,14 @@ class ProcessChannel(asyncio.Protocol):
             self._answer.set_exception(framing.BadFrame(self._broken))
 
 
-def _read(body: bytes) -> ProcessAnswer:
+def _read_answer(body: bytes) -> ProcessAnswer:
     head, _, literal = body.partition(b"\n")
     if len(literal) > MAX_TEXT:
         raise framing.BadFrame(f"a text of {len(literal)} bytes, more than {MAX_TEXT}")
-    found = strict.read(head, HEAD)
-    if type(found) is not dict:
+    fields = strict.read(head, HEAD)
+    if type(fields) is not dict:
         raise framing.BadFrame("invalid response from the scenario process")
-    return ProcessAnswer(found, strict.read_text(literal), literal)
+    return ProcessAnswer(fields, strict.read_text(literal), literal)
 
 
 class _Timeout:

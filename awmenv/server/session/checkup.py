@@ -89,14 +89,14 @@ class Checkup:
         """
         async with self._room.hold((pack.digests[scenario], scenario)):
             subjects = await asyncio.to_thread(lambda: [TaskUnderTest(pack, scenario, task_idx) for task_idx in tasks])
-            known = await asyncio.to_thread(lambda: {one.task_idx: self._recorded(one.digest) for one in subjects})
-            found = {
-                task_idx: health for task_idx, health in known.items() if health and not self._could_say_more(health)
+            recorded = await asyncio.to_thread(lambda: {one.task_idx: self._recorded(one.digest) for one in subjects})
+            checks = {
+                task_idx: health for task_idx, health in recorded.items() if health and not self._could_say_more(health)
             }
-            for subject, health in await self._tried(pack, scenario, [s for s in subjects if s.task_idx not in found]):
+            for subject, health in await self._tried(pack, scenario, [s for s in subjects if s.task_idx not in checks]):
                 await asyncio.to_thread(self.records.write, subject.digest, health.wire())
-                found[subject.task_idx] = health
-            return found
+                checks[subject.task_idx] = health
+            return checks
 
     def _recorded(self, digest: str) -> Health | None:
         return Health.from_wire(self.records.read(digest))
@@ -108,9 +108,9 @@ class Checkup:
         """
         async with self._room.hold((pack.digests[scenario], scenario)):
             digest = await asyncio.to_thread(lambda: _digest(["database", VERSION, pack.statements(scenario)]))
-            known = BuildReport.from_wire(await asyncio.to_thread(self.records.read, digest))
-            if known is not None:
-                return known
+            recorded = BuildReport.from_wire(await asyncio.to_thread(self.records.read, digest))
+            if recorded is not None:
+                return recorded
             try:
                 file, report = await self.scenarios.build_database(pack, scenario)
                 file.unlink(missing_ok=True)
@@ -147,16 +147,16 @@ class Checkup:
         if verifier is None:
             return Form()
         run = partial(verdict, self.verifiers, verifier.code, mode, built, built, None, private=True)
-        found = await asyncio.get_running_loop().run_in_executor(self._workers, run)
-        if found.get("error_code") not in (None, RunFailed.code):
-            raise AwmenvError(str(found["error_message"]))
-        form = form_of(found)
+        outcome = await asyncio.get_running_loop().run_in_executor(self._workers, run)
+        if outcome.get("error_code") not in (None, RunFailed.code):
+            raise AwmenvError(str(outcome["error_message"]))
+        form = form_of(outcome)
         if mode == "code" or self.judge is None or form.state != "runs" or form.says:
             return form
-        about = {"task": subject.task, "steps": [], "evidence": found["raw_result"], "about": verifier.raw_response}
-        ruling, said = await judge.rule(self.judge, about)
+        about = {"task": subject.task, "steps": [], "evidence": outcome["raw_result"], "about": verifier.raw_response}
+        ruling, details = await judge.rule(self.judge, about)
         if ruling == "judge_error":
-            log.warning("no ruling on the unmodified database of task %d: %s", subject.task_idx, said)
+            log.warning("no ruling on the unmodified database of task %d: %s", subject.task_idx, details)
             return form
         return replace(form, says="complete" if ruling == "complete" else "others", judged=True)
 
@@ -180,13 +180,13 @@ def _digest(content: list[Any]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:40]
 
 
-def form_of(found: dict[str, Any]) -> Form:
+def form_of(outcome: dict[str, Any]) -> Form:
     """Return the form of a verifier that one run of `run_verifier` shows."""
-    if found["execution_status"] != "success":
-        error = str(found["error_message"])
+    if outcome["execution_status"] != "success":
+        error = str(outcome["error_message"])
         reason = error.removeprefix("DoesNotCompile: ")
         return Form("fails" if reason == error else "broken", "", reason[:MAX_ERROR])
-    value = found["raw_result"]
+    value = outcome["raw_result"]
     hidden = next((value[name] for name in OWN_ERRORS if isinstance(value.get(name), str) and value[name]), "")
     return Form("runs", own_word(value), hidden[:MAX_ERROR])
 
@@ -216,8 +216,8 @@ class Records:
         rows = self._run("SELECT found FROM health WHERE digest = ?", [digest])
         return json.loads(rows[0][0]) if rows else None
 
-    def write(self, digest: str, found: dict[str, Any]) -> None:
-        self._run("INSERT OR REPLACE INTO health VALUES (?, ?)", [digest, json.dumps(found)])
+    def write(self, digest: str, record: dict[str, Any]) -> None:
+        self._run("INSERT OR REPLACE INTO health VALUES (?, ?)", [digest, json.dumps(record)])
 
     def _run(self, statement: str, values: list[str]) -> list[tuple[Any, ...]]:
         if self.file is None:

@@ -189,9 +189,9 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
             return self._refused("invalid_action", "", f"Unknown action type: {type(action).__name__}")
         if action.tool_name in CONTROL_TOOLS:
             return await self._control(action.tool_name, action.arguments)
-        known = CallMark.from_wire(action.metadata["mark"]) if "mark" in action.metadata else None
+        recorded = CallMark.from_wire(action.metadata["mark"]) if "mark" in action.metadata else None
         put_back = action.metadata.get("put_back") is True
-        return await self._tool_call(action.tool_name, action.arguments, known, put_back)
+        return await self._tool_call(action.tool_name, action.arguments, recorded, put_back)
 
     def _list_tools(self) -> WorldObservation:
         if self._session is None:
@@ -200,11 +200,11 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         return WorldObservation(tools=self._session.tools.listed)
 
     async def _tool_call(
-        self, name: str, arguments: dict[str, Any], known: CallMark | None = None, put_back: bool = False
+        self, name: str, arguments: dict[str, Any], recorded: CallMark | None = None, put_back: bool = False
     ) -> WorldObservation:
         if self._session is None:
             return self._refused("server_error", name, NOT_STARTED)
-        result = await _made(self._session, name, arguments, known, put_back)
+        result = await _made(self._session, name, arguments, recorded, put_back)
         if result.cause == "sealed":
             return _ended()
         metadata = _metadata(result, self._session.partial) if self._session.case.wants_diff else {}
@@ -269,28 +269,28 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
             return self._refused("invalid_args", "", "Invalid verifier_mode. Must be one of: code, sql")
         if not session.case.has_verifier[mode]:
             return self._refused("no_verifier", "", f"No {mode} verifier available for this task")
-        found = await session.verify(mode, answer if answer is None or isinstance(answer, str) else str(answer))
+        verdict = await session.verify(mode, answer if answer is None or isinstance(answer, str) else str(answer))
         metadata: dict[str, Any] = {
-            name: found.result[name] for name in ("tier", "duration_ms") if name in found.result
+            name: verdict.result[name] for name in ("tier", "duration_ms") if name in verdict.result
         }
-        if session.case.wants_diff and found.diff is not None:
-            metadata["state_diff"] = found.diff
-        if found.health is not None:
-            metadata["health"] = found.health.wire()
+        if session.case.wants_diff and verdict.diff is not None:
+            metadata["state_diff"] = verdict.diff
+        if verdict.health is not None:
+            metadata["health"] = verdict.health.wire()
         if session.case.wants_diff and session.partial is not None:
             metadata["partial"] = session.partial.wire()
         if session.case.final_digest:
             metadata["world"] = {"final": session.case.final_digest}
-        reward = self._reward(found.reward_type)
+        reward = self._reward(verdict.reward_type)
         if session.trail is not None and session.moved:
             metadata["not_attested"] = session.moved
-        elif session.trail is not None and found.verifier_sha256 and session.case.database_sha256:
-            statement = _statement(session, session.trail, mode, found)
+        elif session.trail is not None and verdict.verifier_sha256 and session.case.database_sha256:
+            statement = _statement(session, session.trail, mode, verdict)
             metadata["attestation"] = signed(self.world.settings.attest_key, statement)
         return WorldObservation(
             reward=reward,
-            reward_type=found.reward_type,
-            verify_result=found.result,
+            reward_type=verdict.reward_type,
+            verify_result=verdict.result,
             steps_taken=self._state.step_count,
             metadata=metadata,
             **_place(session),
@@ -306,15 +306,15 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
             code = sent_verifier(key, sent)
         except (NotAttested, ValueError) as error:
             return self._refused("verifier_refused", "", f"The verifier was not run: {error}")
-        found = await session.judge(code, answer if answer is None or isinstance(answer, str) else str(answer))
+        verdict = await session.judge(code, answer if answer is None or isinstance(answer, str) else str(answer))
         metadata: dict[str, Any] = {"verifier_sha256": sha256_of(code)}
-        metadata |= {name: found.result[name] for name in ("tier", "duration_ms") if name in found.result}
+        metadata |= {name: verdict.result[name] for name in ("tier", "duration_ms") if name in verdict.result}
         if session.case.final_digest:
             metadata["world"] = {"final": session.case.final_digest}
         return WorldObservation(
-            reward=self._reward(found.reward_type),
-            reward_type=found.reward_type,
-            verify_result=found.result,
+            reward=self._reward(verdict.reward_type),
+            reward_type=verdict.reward_type,
+            verify_result=verdict.result,
             steps_taken=self._state.step_count,
             metadata=metadata,
             **_place(session),
@@ -348,8 +348,8 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         if self._session is None:
             raise ToolRefused(NOT_STARTED)
         self._state.step_count += 1
-        session, given = self._session, arguments if isinstance(arguments, dict) else {}
-        result = await _made(session, name, given)
+        session, fields = self._session, arguments if isinstance(arguments, dict) else {}
+        result = await _made(session, name, fields)
         if result.cause == "ok":
             text = orjson.Fragment(result.literal)
             return {"content": [{"type": "text", "text": text}], "isError": False, "data": text}
@@ -367,11 +367,11 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
 
 
 async def _made(
-    session: Session, name: str, arguments: dict[str, Any], known: CallMark | None = None, put_back: bool = False
+    session: Session, name: str, arguments: dict[str, Any], recorded: CallMark | None = None, put_back: bool = False
 ) -> CallResult:
     """Make a call and count it; one that is cut off may have changed the world, and no record can have its result."""
     try:
-        result = await session.call(name, arguments, known, put_back)
+        result = await session.call(name, arguments, recorded, put_back)
     except BaseException:
         session.moved = session.moved or "a call was cut off"
         raise
@@ -390,7 +390,7 @@ def _note(session: Session, name: str, arguments: dict[str, Any], result: CallRe
         session.trail.add(name, arguments, error=agent_words(name, result))
 
 
-def _statement(session: Session, trail: Trail, mode: str, found: VerifierResult) -> dict[str, Any]:
+def _statement(session: Session, trail: Trail, mode: str, verdict: VerifierResult) -> dict[str, Any]:
     """Return the server's statement: session, outcome, verifier and hash of the calls.
 
     Its reward is the server's own, whatever `reward_config` a loop has chosen.
@@ -401,13 +401,13 @@ def _statement(session: Session, trail: Trail, mode: str, found: VerifierResult)
         "task_idx": session.case.task_idx,
         "task_sha256": sha256_of(session.case.own_task),
         "mode": mode,
-        "verifier_sha256": found.verifier_sha256,
+        "verifier_sha256": verdict.verifier_sha256,
         "database_sha256": session.case.database_sha256,
         "trail_sha256": trail.sha256(),
         "calls": trail.calls,
-        "final_answer_sha256": sha256_of(found.final_answer),
-        "reward_type": found.reward_type,
-        "reward": REWARDS.get(found.reward_type, 0.0),
+        "final_answer_sha256": sha256_of(verdict.final_answer),
+        "reward_type": verdict.reward_type,
+        "reward": REWARDS.get(verdict.reward_type, 0.0),
     }
 
 
@@ -462,8 +462,8 @@ def _metadata(result: CallResult, partial: BuildReport | None) -> dict[str, Any]
     if partial is not None and result.status >= 500:
         detail = f"The scenario is partial, which may be the reason: {partial.summary}\n{detail or ''}"
     world = result.cause if result.cause in ("dead", "lost") else None
-    found = {"state_diff": result.diff, "detail": detail, "status": result.status or None, "world": world}
-    return {name: value for name, value in found.items() if value is not None}
+    fields = {"state_diff": result.diff, "detail": detail, "status": result.status or None, "world": world}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _place(session: Session) -> dict[str, Any]:

@@ -45,18 +45,18 @@ class Library:
 
         `loadpack` puts a whole version there, or replaces one, in one step.
         """
-        found = [folder for root in self._watched for folder in root.glob("*/") if any(folder.glob("*.jsonl"))]
-        return {folder: (folder.resolve(), state_of(folder)) for folder in sorted(found)}
+        folders = [folder for root in self._watched for folder in root.glob("*/") if any(folder.glob("*.jsonl"))]
+        return {folder: (folder.resolve(), state_of(folder)) for folder in sorted(folders)}
 
-    def _load(self, found: dict[Path, Hashable]) -> list[str]:
+    def _load(self, versions: dict[Path, Hashable]) -> list[str]:
         """Load the new versions and forget the unloaded packs; return the names of both.
 
         An unreadable pack is logged once and does not stop the others.
         """
-        changed = [folder for folder in self._seen if folder not in found]
+        changed = [folder for folder in self._seen if folder not in versions]
         for folder in changed:
             self._loaded.pop(folder, None)
-        for folder, version in found.items():
+        for folder, version in versions.items():
             if self._seen.get(folder) == version:
                 continue
             changed.append(folder)
@@ -65,7 +65,7 @@ class Library:
             except (PackError, OSError) as error:
                 self._loaded.pop(folder, None)
                 log.warning("%s is not loaded: %s", folder, error)
-        self._seen = found
+        self._seen = versions
         return [folder.name for folder in changed]
 
     def _join(self) -> None:
@@ -92,9 +92,9 @@ class Library:
         if not self._watched:
             return []
         async with self._taking_in:
-            if (found := await asyncio.to_thread(self._look)) == self._seen:
+            if (versions := await asyncio.to_thread(self._look)) == self._seen:
                 return []
-            changed = await asyncio.to_thread(self._load, found)
+            changed = await asyncio.to_thread(self._load, versions)
             self._join()
         for name in changed:
             log.info("pack %s is loaded, %d scenarios in all", name, len(self.listed))
@@ -159,7 +159,7 @@ class Library:
         """Yield a range of entries in order. Each scenario's row is read once, without blocking until all are read."""
         chosen = range(self.task_count)[slice(start, stop)]
         placed = ((index, *self.place(index)) for index in chosen)
-        for name, entries in itertools.groupby(placed, key=lambda one: one[1]):
+        for name, entries in itertools.groupby(placed, key=lambda place: place[1]):
             texts = await self.tasks(name)
             for index, _, task_idx in entries:
                 yield self._entry(index, name, task_idx, texts[task_idx])

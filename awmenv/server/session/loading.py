@@ -102,19 +102,19 @@ async def _hear(reader: asyncio.StreamReader, load: LoadRequest) -> dict[str, An
         while not (await asyncio.wait({frame}, timeout=LOOK_S))[0]:
             if database.disk_use(load.home) + database.disk_use(load.home / "template") > load.disk:
                 raise HostFailed("the scenario used more disk than it may while it was loading")
-        said = strict.read(frame.result(), LOADED)
+        answer = strict.read(frame.result(), LOADED)
     finally:
         frame.cancel()
-    if type(said) is not dict:
+    if type(answer) is not dict:
         raise framing.BadFrame("not an object")
-    return said
+    return answer
 
 
-def _tools_of(said: dict[str, Any], scenario: str) -> list[dict[str, Any]]:
-    if "error" in said:
-        log.warning("scenario %s does not load: %s\n%s", scenario, said["error"], said.get("detail", ""))
-        raise HostFailed(f"the scenario's app does not load: {said['error']}")
-    return _checked_tools(said.get("tools"))
+def _tools_of(answer: dict[str, Any], scenario: str) -> list[dict[str, Any]]:
+    if "error" in answer:
+        log.warning("scenario %s does not load: %s\n%s", scenario, answer["error"], answer.get("detail", ""))
+        raise HostFailed(f"the scenario's app does not load: {answer['error']}")
+    return _checked_tools(answer.get("tools"))
 
 
 def _checked_tools(items: Any) -> list[dict[str, Any]]:

@@ -74,9 +74,9 @@ class CallMark:
     def wire(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if value != ""}
 
-    def changes_what(self, known: CallMark) -> bool:
+    def changes_what(self, recorded: CallMark) -> bool:
         """Return whether this call changed the same rows as a recorded one, or left the same bytes."""
-        return self.database == known.database or (self.rows != "" and self.rows == known.rows)
+        return self.database == recorded.database or (self.rows != "" and self.rows == recorded.rows)
 
     @classmethod
     def from_wire(cls, data: Any) -> Self | None:
@@ -136,9 +136,9 @@ def _system_ms() -> int:
 
 def digest_of(*parts: Any) -> str:
     """Hash a result or rows: bytes unchanged, everything else as JSON."""
-    found = hashlib.blake2b(digest_size=16)
+    hasher = hashlib.blake2b(digest_size=16)
     for part in parts:
-        found.update(part if isinstance(part, bytes) else json.dumps(part, sort_keys=True).encode())
+        hasher.update(part if isinstance(part, bytes) else json.dumps(part, sort_keys=True).encode())
         # A separator, so that other borders between the parts give another digest.
-        found.update(b"\0")
-    return found.hexdigest()
+        hasher.update(b"\0")
+    return hasher.hexdigest()

@@ -39,9 +39,9 @@ class Recovery:
             with far_leash, far_channel:
                 fds = [far_leash.fileno(), far_channel.fileno()]
                 await asyncio.to_thread(self.zygote.request, request, fds)
-            said = await _answer(channel)
-        if "error" in said or database.has_sidecars(folder / database.FILE):
-            raise DatabaseBroken(f"the database cannot be recovered: {said.get('error', 'its journal stays')}")
+            answer = await _answer(channel)
+        if "error" in answer or database.has_sidecars(folder / database.FILE):
+            raise DatabaseBroken(f"the database cannot be recovered: {answer.get('error', 'its journal stays')}")
 
     async def of_copies(self, source: Path, folder: Path) -> Path:
         """Copy a database with its journal or log into an empty folder, and recover it there."""
@@ -66,9 +66,9 @@ async def _answer(channel: socket.socket) -> dict[str, Any]:
     reader, writer = await asyncio.open_connection(sock=channel)
     try:
         body = await asyncio.wait_for(framing.read_body(reader, ANSWER.size), TIMEOUT_S + 1)
-        said = strict.read(body, ANSWER)
+        answer = strict.read(body, ANSWER)
     except (framing.BadFrame, TimeoutError) as error:
         raise DatabaseBroken(f"the database cannot be recovered: {error or 'not in time'}") from error
     finally:
         writer.close()
-    return said if type(said) is dict else {"error": "nonsense"}
+    return answer if type(answer) is dict else {"error": "nonsense"}

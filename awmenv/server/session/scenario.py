@@ -225,16 +225,16 @@ class ScenarioPool:
         # Named, because the dictionary refers to it weakly.
         fresh = asyncio.Lock()
         async with self._locks.setdefault(key, fresh):
-            found = self.templates.get(key)
-            if found is not None and not self._usable(found):
-                self._retire(found)
-                found = None
-            if found is None:
-                found = await self._load(pack, scenario, key, clock=clock)
-                self.templates[key] = found
-                self._make_room(found)
-            found.used_at = time.monotonic()
-            return found
+            template = self.templates.get(key)
+            if template is not None and not self._usable(template):
+                self._retire(template)
+                template = None
+            if template is None:
+                template = await self._load(pack, scenario, key, clock=clock)
+                self.templates[key] = template
+                self._make_room(template)
+            template.used_at = time.monotonic()
+            return template
 
     def _usable(self, template: Template) -> bool:
         fresh = time.monotonic() - template.made_at < self.settings.template_hours * 3600
@@ -381,11 +381,9 @@ class ScenarioPool:
         As an ordinary user the limit is over all processes of this user, so it is set once.
         """
         async with template.widening:
-            wanted = (
-                SPARE_PROCESSES + (template.live // STEP + 1) * STEP if self._as_root else self._process_limits()[1]
-            )
+            limit = SPARE_PROCESSES + (template.live // STEP + 1) * STEP if self._as_root else self._process_limits()[1]
             # Within a step: each change costs a request to the zygote.
-            is_enough = template.allowed - STEP <= wanted <= template.allowed if self._as_root else template.allowed > 0
+            is_enough = template.allowed - STEP <= limit <= template.allowed if self._as_root else template.allowed > 0
             if is_enough:
                 return
             uid = self.workplace.uid + template.slot if self._as_root else None
@@ -393,12 +391,12 @@ class ScenarioPool:
             near.setblocking(False)
             with near:
                 with far:
-                    request = {"widen": template.census.template, "uid": uid, "processes": wanted}
+                    request = {"widen": template.census.template, "uid": uid, "processes": limit}
                     await asyncio.to_thread(self.zygote.request, request, [far.fileno()])
                 done = asyncio.get_running_loop().sock_recv(near, 1)
                 with contextlib.suppress(TimeoutError, OSError):  # the next fork then fails with its own error
                     await asyncio.wait_for(done, HELLO_TIMEOUT_S)
-            template.allowed = wanted
+            template.allowed = limit
 
     def _limits(self, with_app: bool) -> dict[str, Any]:
         """Return a template's limits; lower if only the rows of its database are run."""

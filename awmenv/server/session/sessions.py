@@ -183,9 +183,9 @@ class Session:
         return self.host, self.template
 
     async def call(
-        self, name: str, arguments: dict[str, Any], known: CallMark | None = None, put_back: bool = False
+        self, name: str, arguments: dict[str, Any], recorded: CallMark | None = None, put_back: bool = False
     ) -> CallResult:
-        """Make one tool call of the agent; in a recorded session `known` makes one of the record again, at its time.
+        """Make one tool call of the agent; in a recorded session `recorded` makes one of the record again, at its time.
 
         With `put_back` the recorded database replaces the one that the call left, if it left another and a snapshot is
         kept.
@@ -194,41 +194,41 @@ class Session:
             self.used_at = time.monotonic()
             if self.sealed:
                 return CallResult("sealed")
-            if known is not None or put_back:
+            if recorded is not None or put_back:
                 self.moved = self.moved or "a call of a record was made again"
             if not self.running:
                 return self._refused()
-            moment = self.time.moment(known.clock if known else None) if self.time is not None else None
+            moment = self.time.moment(recorded.clock if recorded else None) if self.time is not None else None
             if name not in self.tools.names:
                 return _marked(CallResult("unknown_tool"), moment)
             self.world.counts.calls += 1
-            result = _marked(await self._ask(name, arguments, moment, known), moment)
+            result = _marked(await self._ask(name, arguments, moment, recorded), moment)
             self.case.note(name, arguments, result.status or result.cause, result.text)
-            if put_back and known is not None:
-                return await self._put_back(result, known)
+            if put_back and recorded is not None:
+                return await self._put_back(result, recorded)
             return result
 
-    async def _put_back(self, result: CallResult, known: CallMark) -> CallResult:
+    async def _put_back(self, result: CallResult, recorded: CallMark) -> CallResult:
         mark, host = result.mark, self.host
         if mark is None or host is None:
             return result
-        has_strayed = self._has_strayed or not mark.changes_what(known)
-        self._has_strayed = has_strayed and (known.database == "" or mark.database != known.database)
-        if not self._has_strayed or known.database == "" or mark.answer != known.answer:
+        has_strayed = self._has_strayed or not mark.changes_what(recorded)
+        self._has_strayed = has_strayed and (recorded.database == "" or mark.database != recorded.database)
+        if not self._has_strayed or recorded.database == "" or mark.answer != recorded.answer:
             return result
-        if not await asyncio.to_thread(self.world.snapshots.put_back, self.owner, known.database, host.database):
+        if not await asyncio.to_thread(self.world.snapshots.put_back, self.owner, recorded.database, host.database):
             return result
         self.copies.has_changed(host)
         after = await self.copies.take(host)
         self.copies.keep(after, digest := await database.digest_aside(after))
-        if digest != known.database:
+        if digest != recorded.database:
             return result
         self._has_strayed = False
         log.info("scenario %s: a database is put back to its record", self.case.scenario)
-        return replace(result, mark=replace(mark, database=known.database, put_back="database"))
+        return replace(result, mark=replace(mark, database=recorded.database, put_back="database"))
 
     async def _ask(
-        self, name: str, arguments: dict[str, Any], moment: dict[str, Any] | None, known: CallMark | None
+        self, name: str, arguments: dict[str, Any], moment: dict[str, Any] | None, recorded: CallMark | None
     ) -> CallResult:
         host, _template = self._needed()
         if host.channel.other_side_closed:
@@ -240,7 +240,7 @@ class Session:
             if result.detail:
                 self.world.counts.fault("scenario_error")
                 log.warning("scenario %s, tool %s:\n%s", self.case.scenario, name, result.detail)
-            return await self._observed(result, known)
+            return await self._observed(result, recorded)
         except HostFailed as error:
             if self.sealed:  # its client left in the middle of the call, and all that the session held is let go
                 return CallResult("sealed")
@@ -301,7 +301,7 @@ class Session:
             return CallResult("lost", f"{LOST} ({self.broken})")
         return CallResult("dead", self.broken or "the scenario is not running")
 
-    async def _observed(self, result: CallResult, known: CallMark | None) -> CallResult:
+    async def _observed(self, result: CallResult, recorded: CallMark | None) -> CallResult:
         """Return whether the call wrote; what it wrote, if the session wants to know; and whether it keeps to its disk.
 
         What a replayed call wrote is compared as bytes, and only where those differ as rows.
@@ -314,7 +314,7 @@ class Session:
             return replace(result, diff={}) if self.case.wants_diff else result
         before, after = self.copies.newest, await self.copies.take(host)
         digest = await database.digest_aside(after) if self.time is not None else ""
-        is_known = known is not None and known.database == digest
+        is_known = recorded is not None and recorded.database == digest
         diff = await self.case.compare(before, after) if self.case.wants_diff and not is_known else None
         self.copies.keep(after, digest)
         return replace(result, diff=diff, database=digest)

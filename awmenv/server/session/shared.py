@@ -114,9 +114,9 @@ class World:
         """Return the partial scenarios: known from load reports, or built since."""
         if not self.settings.partial:
             return {}
-        found = {name: built for pack in self.library.packs for name, built in pack.builds.items()}
-        found |= self.scenarios.reports
-        return {name: built for name, built in sorted(found.items()) if not built.ok}
+        reports = {name: built for pack in self.library.packs for name, built in pack.builds.items()}
+        reports |= self.scenarios.reports
+        return {name: built for name, built in sorted(reports.items()) if not built.ok}
 
     async def watch(self) -> None:
         """Check all sessions until cancelled.

@@ -56,9 +56,9 @@ class Snapshots:
 
     def _tidy(self) -> None:
         assert self.folder is not None
-        found = [(path.stat(), path) for path in self.folder.iterdir()]
-        left, oldest = sum(info.st_size for info, _ in found), time.time() - KEPT_S
-        for info, path in sorted(found, key=lambda one: one[0].st_mtime):
+        files = [(path.stat(), path) for path in self.folder.iterdir()]
+        left, oldest = sum(info.st_size for info, _ in files), time.time() - KEPT_S
+        for info, path in sorted(files, key=lambda pair: pair[0].st_mtime):
             if info.st_mtime > oldest and left <= MAX_STORE:
                 return
             path.unlink(missing_ok=True)

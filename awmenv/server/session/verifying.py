@@ -128,9 +128,9 @@ class Case:
         """Run one verifier; a second request for the same mode gets the stored result."""
         if mode not in self._verified:
             began = time.monotonic()
-            found = await self._run_verifier(mode, final_answer)
+            outcome = await self._run_verifier(mode, final_answer)
             took = time.monotonic() - began
-            self._verified[mode] = replace(found, health=await self._health(), final_answer=final_answer)
+            self._verified[mode] = replace(outcome, health=await self._health(), final_answer=final_answer)
             self.world.counts.verified(took)
         return self._verified[mode]
 
@@ -170,34 +170,34 @@ class Case:
         verifier = await asyncio.to_thread(self.held_pack().verifier, self.scenario, task_idx, mode)
         if verifier is None:
             return _no_verdict(self._missing() or "no verifier")
-        found = await self._run_code(verifier.code, final_answer, mode)
-        if mode == "code" or found.reward_type == "judge_error":
-            return found
+        outcome = await self._run_code(verifier.code, final_answer, mode)
+        if mode == "code" or outcome.reward_type == "judge_error":
+            return outcome
         evidence = {
             "task": self.task if self.own_task is None else clean(self.own_task),
             "steps": self._calls,
-            "evidence": found.result["raw_result"],
+            "evidence": outcome.result["raw_result"],
             "about": verifier.raw_response,
         }
-        ruling, said = await judge.rule(self.world.settings.judge, evidence)
-        ruled = {**found.result, **_ruled(ruling, said)}
-        return replace(found, reward_type=ruling, result=ruled)
+        ruling, details = await judge.rule(self.world.settings.judge, evidence)
+        ruled = {**outcome.result, **_ruled(ruling, details)}
+        return replace(outcome, reward_type=ruling, result=ruled)
 
 
 def _no_verdict(why: str) -> VerifierResult:
     return VerifierResult("judge_error", {"result": "others", "execution_status": "error", "error_message": why})
 
 
-async def _same(one: Path | None, other: Path) -> bool:
+async def _same(first: Path | None, other: Path) -> bool:
     """Return whether two copies hold the same bytes; one may have been removed since."""
     with contextlib.suppress(OSError):
-        return one is not None and await database.same_aside(one, other)
+        return first is not None and await database.same_aside(first, other)
     return False
 
 
-def _ruled(ruling: str, said: dict[str, Any]) -> dict[str, Any]:
+def _ruled(ruling: str, details: dict[str, Any]) -> dict[str, Any]:
     """Return what a ruling makes of the verifier's result: a judge that failed is an error, and never a verdict."""
     if ruling == "judge_error":
-        reason = f"the judge gave no ruling: {said.get('error', 'no reason')}"
-        return {"llm_judge": said, "execution_status": "error", "error_message": reason}
-    return {"llm_judge": said, "result": "complete" if ruling == "complete" else "others"}
+        reason = f"the judge gave no ruling: {details.get('error', 'no reason')}"
+        return {"llm_judge": details, "execution_status": "error", "error_message": reason}
+    return {"llm_judge": details, "result": "complete" if ruling == "complete" else "others"}

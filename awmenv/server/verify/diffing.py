@@ -74,9 +74,9 @@ def _columns(connection: sqlite3.Connection, schema: str, table: str) -> list[st
 def _key(connection: sqlite3.Connection, table: str, columns: list[str]) -> list[str]:
     for schema in ("main", "old"):
         info = list(connection.execute(f"PRAGMA {schema}.table_info({_name(table)})"))
-        found = [row[1] for row in sorted(info, key=lambda row: row[5]) if row[5]]
-        if found:
-            return found
+        names = [row[1] for row in sorted(info, key=lambda row: row[5]) if row[5]]
+        if names:
+            return names
     return ["id"] if "id" in columns else []
 
 

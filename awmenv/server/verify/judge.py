@@ -42,12 +42,12 @@ async def rule(judge: Judge, evidence: dict[str, Any]) -> tuple[str, dict[str, A
             "error": "no judge is configured on this server (AWMENV_JUDGE_BASE_URL, AWMENV_JUDGE_MODEL)"
         }
     try:
-        said = _read(await _ask(judge, evidence))
+        reply = _read_ruling(await _ask(judge, evidence))
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError, TypeError, RecursionError) as error:
         return "judge_error", {"error": _carried(judge, f"{type(error).__name__}: {error}", MAX_ERROR)}
-    ruling = str(said.get("classification", "")).strip().lower()
-    names = [name for name in ("reasoning", "classification") if name in said]
-    details: dict[str, Any] = {name: _carried(judge, str(said[name]), MAX_SAID) for name in names}
+    ruling = str(reply.get("classification", "")).strip().lower()
+    names = [name for name in ("reasoning", "classification") if name in reply]
+    details: dict[str, Any] = {name: _carried(judge, str(reply[name]), MAX_SAID) for name in names}
     if ruling not in RULINGS:
         return "judge_error", {"error": "the judge gave no ruling", **details}
     return ruling, details
@@ -95,7 +95,7 @@ def _worth_another(error: httpx.HTTPError) -> bool:
     return not isinstance(error, httpx.TimeoutException | httpx.UnsupportedProtocol)
 
 
-def _read(text: str) -> dict[str, Any]:
+def _read_ruling(text: str) -> dict[str, Any]:
     # Models write words around the object.
     start, end = text.find("{"), text.rfind("}")
     value = strict.read_words((text[start : end + 1] if 0 <= start < end else text).encode("utf-8", "replace"), RULING)

@@ -19,20 +19,20 @@ MAX_NAME = 200
 MAX_COUNTED = 1_000_000
 
 
-def listed(path: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return the tables, and the rows of the `wanted` table from `offset` on, in the order of the file."""
+def listed(path: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Return the tables, and the rows of the `request` table from `offset` on, in the order of the file."""
     # `immutable`: SQLite then takes no locks, and looks for no journal.
     connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
         names = _tables(connection)
-        found: dict[str, Any] = {
+        listing: dict[str, Any] = {
             "tables": [{"name": name, "rows": _count(connection, name)} for name in names[:MAX_TABLES]],
             "more": max(0, len(names) - MAX_TABLES),
         }
-        if wanted["table"] in names:
-            found |= _rows(connection, wanted["table"], wanted["offset"])
-        return found
+        if request["table"] in names:
+            listing |= _rows(connection, request["table"], request["offset"])
+        return listing
     finally:
         connection.close()
 

@@ -164,16 +164,16 @@ def _find(namespace: dict[str, Any], name: str) -> Any:
 
 def _call(function: Any, initial: str, final: str, answer: str | None, *, with_answer: bool) -> Any:
     """Call the function with arguments by keyword if the names match, otherwise by position, as many as it takes."""
-    given = {"initial_db_path": initial, "final_db_path": final}
+    arguments = {"initial_db_path": initial, "final_db_path": final}
     if with_answer:
-        given["final_answer"] = answer  # type: ignore[assignment]
+        arguments["final_answer"] = answer  # type: ignore[assignment]
     try:
         parameters = inspect.signature(function).parameters
     # A callable without a readable signature gets all arguments by position.
     except (TypeError, ValueError):
-        return function(*given.values())
-    if set(parameters) <= set(given) and len(parameters) >= 2:
-        chosen = {name: given[name] for name in parameters}
+        return function(*arguments.values())
+    if set(parameters) <= set(arguments) and len(parameters) >= 2:
+        chosen = {name: arguments[name] for name in parameters}
         if answer is None and "final_answer" in chosen:
             required = parameters["final_answer"].default is inspect.Parameter.empty
             chosen = (
@@ -182,5 +182,5 @@ def _call(function: Any, initial: str, final: str, answer: str | None, *, with_a
         return function(**chosen)
     positional = [p for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     many = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
-    values = list(given.values())
+    values = list(arguments.values())
     return function(*(values if many else values[: len(positional)]))

@@ -126,11 +126,11 @@ def run_recovery(request: dict[str, Any], fds: list[int], tier: str, parent: int
     confine.confine("scenario", [(request["recover"], confine.WORK)], tier)
     try:
         seeding.recover(database.FILE)
-        said: dict[str, Any] = {"recovered": True}
+        answer: dict[str, Any] = {"recovered": True}
     except (sqlite3.Error, MemoryError) as error:
-        said = {"error": f"{type(error).__name__}: {error}"}
+        answer = {"error": f"{type(error).__name__}: {error}"}
     with socket.socket(fileno=fd) as channel:
-        framing.send(channel, said)
+        framing.send(channel, answer)
     os._exit(0)
 
 
@@ -208,11 +208,11 @@ def _run_code(code: str) -> Any:
     exec(compile(code, SOURCE, "exec", dont_inherit=True), module.__dict__)
     fastapi = sys.modules["fastapi"]
     candidates = [module.__dict__.get("app"), *module.__dict__.values()]
-    found = [value for value in candidates if isinstance(value, fastapi.FastAPI)]
-    if not found:
+    apps = [value for value in candidates if isinstance(value, fastapi.FastAPI)]
+    if not apps:
         raise LookupError("the code defines no FastAPI app")
-    found[0].debug = False  # a debug page would show tracebacks to the agent
-    return found[0]
+    apps[0].debug = False  # a debug page would show tracebacks to the agent
+    return apps[0]
 
 
 def _warm(app: App) -> None:

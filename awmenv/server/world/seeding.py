@@ -53,7 +53,7 @@ def _finish(connection: sqlite3.Connection, report: BuildReport) -> None:
         connection.execute("PRAGMA journal_mode=DELETE").fetchone()
         (report.tables,) = connection.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()
     except _FAULTS as error:
-        report.fail(f"COMMIT: {_said(error)}")
+        report.fail(f"COMMIT: {_words(error)}")
 
 
 def recover(path: str) -> None:
@@ -82,17 +82,17 @@ def _run(connection: sqlite3.Connection, table: str, statement: str, report: Bui
         first = error
     repaired = repair_quotes(statement) if _is_syntax_error(first) else statement
     if repaired == statement:
-        report.fail(f"{table}: {_said(first)}: {one_line(statement)}")
+        report.fail(f"{table}: {_words(first)}: {one_line(statement)}")
         return
     try:
         connection.execute(repaired)
     except _FAULTS as error:
-        report.fail(f"{table}: {_said(first)}, and after repairing its quotes {_said(error)}: {one_line(statement)}")
+        report.fail(f"{table}: {_words(first)}, and after repairing its quotes {_words(error)}: {one_line(statement)}")
     else:
         report.repair(f"{table}: backslash-escaped quotes: {one_line(statement)}")
 
 
-def _said(error: BaseException) -> str:
+def _words(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 

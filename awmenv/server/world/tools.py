@@ -45,14 +45,14 @@ class ToolRequest:
 
 def operations(document: dict[str, Any]) -> list[Operation]:
     """Return every operation with an operation_id, in the document's order."""
-    found: list[Operation] = []
+    listed: list[Operation] = []
     for path, item in document.get("paths", {}).items():
         for method in METHODS:
             operation = item.get(method)
             if isinstance(operation, dict) and isinstance(operation.get("operationId"), str):
                 shared = item.get("parameters", [])
-                found.append(_operation(document, path, method, operation, shared))
-    return found[:MAX_TOOLS]
+                listed.append(_operation(document, path, method, operation, shared))
+    return listed[:MAX_TOOLS]
 
 
 def _operation(
@@ -140,10 +140,10 @@ def request(operation: Operation, arguments: dict[str, Any]) -> ToolRequest:
     path = operation.path
     for name in operation.in_path:
         # Without safe characters: a slash in an argument must not change the route.
-        path = path.replace("{" + name + "}", quote(_text(arguments.get(name)), safe=""))
+        path = path.replace("{" + name + "}", quote(_as_text(arguments.get(name)), safe=""))
     pairs = [(name, value) for name in operation.in_query for value in _values(arguments.get(name))]
     headers = [
-        (name.lower().encode(), _text(arguments[name]).encode()) for name in operation.in_header if name in arguments
+        (name.lower().encode(), _as_text(arguments[name]).encode()) for name in operation.in_header if name in arguments
     ]
     body = b""
     if operation.whole_body is not None:
@@ -168,9 +168,9 @@ def samples(operation: Operation) -> list[dict[str, Any]]:
 def _made_up(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return "a"
-    for given in ("default", "const"):
-        if given in schema:
-            return schema[given]
+    for key in ("default", "const"):
+        if key in schema:
+            return schema[key]
     for choice in ("enum", "examples", "anyOf", "oneOf", "allOf"):
         if isinstance(schema.get(choice), list) and schema[choice]:
             first = schema[choice][0]
@@ -183,10 +183,10 @@ def _made_up(schema: Any) -> Any:
 def _values(value: Any) -> list[str]:
     if value is None:
         return []
-    return [_text(item) for item in value] if isinstance(value, list) else [_text(value)]
+    return [_as_text(item) for item in value] if isinstance(value, list) else [_as_text(value)]
 
 
-def _text(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else json.dumps(value)

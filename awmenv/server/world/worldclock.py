@@ -108,8 +108,8 @@ def connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
 def _dated(name: str, place: int) -> Callable[..., Any]:
     """Return SQLite's own function over a plain connection, with the set time for the argument *now*."""
 
-    def dated(*given: Any) -> Any:
-        arguments = list(given)
+    def dated(*values: Any) -> Any:
+        arguments = list(values)
         if _clock.now is not None:
             if len(arguments) == place:
                 arguments.append(_clock.now)

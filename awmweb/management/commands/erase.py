@@ -31,16 +31,16 @@ class Command(BaseCommand):
         if options["with_episodes"] and not username:
             raise CommandError("--with-episodes needs --person.")
         try:
-            found = [_episode(options["episode"])] if options["episode"] else persons.erase_person(username)
+            tombstones = [_episode(options["episode"])] if options["episode"] else persons.erase_person(username)
         except AppError as refused:
             raise CommandError(refused.message) from refused
-        for tombstone in found:
+        for tombstone in tombstones:
             if username:
                 self.stdout.write(f"Project {tombstone.project.slug}:")
             for line in telling.lines_of(tombstone):
                 self.stdout.write(line)
         erased = self._erase_named(username) if options["with_episodes"] else 0
-        if not found and not erased:
+        if not tombstones and not erased:
             self.stdout.write("Nothing that this account wrote is left.")
 
     def _erase_named(self, username: str) -> int:

@@ -38,8 +38,8 @@ def known_migrations(loader: MigrationLoader) -> set[tuple[str, str]]:
 
 def _optional() -> set[tuple[str, str]]:
     """Look for names of files alone: without its settings nothing of allauth is loaded."""
-    found = importlib.util.find_spec("allauth")
-    folders = found.submodule_search_locations or [] if found else []
+    spec = importlib.util.find_spec("allauth")
+    folders = spec.submodule_search_locations or [] if spec else []
     files = ((app, Path(folder, app, "migrations")) for folder in folders for app in OPTIONAL)
     return {(app, file.stem) for app, folder in files for file in folder.glob("[0-9]*.py")}
 

@@ -30,11 +30,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         here = data_paths(settings.VAR)
         loader = MigrationLoader(None, ignore_no_migrations=True)
-        known = {f"{app}.{name}" for app, name in known_migrations(loader)}
+        migrations = {f"{app}.{name}" for app, name in known_migrations(loader)}
         try:
             with database_of(settings.VAR, os.environ.get("DATABASE_URL", "").strip()) as url:
                 target = database(url, here)
-                manifest = backup.restore(options["file"], target, here, known, options["force"])
+                manifest = backup.restore(options["file"], target, here, migrations, options["force"])
                 upgrades.restored(here, manifest.version)
                 self.migrate()
                 upgrades.restored(here, settings.VERSION)

@@ -29,17 +29,17 @@ def _old(which: Q, report: RulePass) -> QuerySet[Any]:
 
 def _families(ids: Sequence[str]) -> dict[str, set[str]]:
     """Return each episode with its branches, and the branches of these."""
-    found = {pk: {pk} for pk in ids}
+    families = {pk: {pk} for pk in ids}
     level = {pk: {pk} for pk in ids}
     while level:
         rows = Episode.every.filter(fork__parent__in=list(level)).values_list("fork__parent_id", "pk")
         below: dict[str, set[str]] = {}
         for parent, branch in rows:
             for root in level[parent]:
-                found[root].add(branch)
+                families[root].add(branch)
                 below.setdefault(branch, set()).add(root)
         level = below
-    return found
+    return families
 
 
 def _why(report: RulePass, rows: Sequence[Sized]) -> dict[str, str]:

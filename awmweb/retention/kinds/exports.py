@@ -59,13 +59,13 @@ def _run(report: RulePass) -> None:
 def _erase(report: RulePass, pk: str) -> None:
     export = Export.objects.get(pk=pk)
     pushes = Push.objects.filter(export=export).exclude(address="").values_list("address", flat=True)
-    said = {"dataset": export.dataset, "format": export.format, "rows": [], "fallen": export.rows, "of": export.rows}
-    said |= {"exports": [pk], "pushed_to": sorted(set(pushes)), "not_built_again": "old enough for the rule"}
+    fallen = {"dataset": export.dataset, "format": export.format, "rows": [], "fallen": export.rows, "of": export.rows}
+    fallen |= {"exports": [pk], "pushed_to": sorted(set(pushes)), "not_built_again": "old enough for the rule"}
     export.delete()
     transaction.on_commit(functools.partial(storing.forget_work, pk))
     if export.dataset:
         removing.after_commit(export.project_id, export.dataset)
-    bury(report, system(report.project), [pk], Counter({"exports.Export": 1}), [said])
+    bury(report, system(report.project), [pk], Counter({"exports.Export": 1}), [fallen])
 
 
 EXPORTS = RetentionKind(

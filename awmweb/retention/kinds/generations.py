@@ -19,8 +19,8 @@ from people.record import holding
 def _old(report: RulePass) -> QuerySet[Any]:
     rows = Ask.objects.filter(status__in=report.rule.states, closed_at__lt=report.before)
     drafts, answers = emptying.outputs_of(Q(ask=OuterRef("pk")), with_delivered=False)
-    found = rows.filter(Q(Exists(drafts)) | Q(Exists(answers)))
-    return scoped(found, report.project).values_list("pk", "seq")
+    asks = rows.filter(Q(Exists(drafts)) | Q(Exists(answers)))
+    return scoped(asks, report.project).values_list("pk", "seq")
 
 
 def _why(report: RulePass, rows: Sequence[Sized]) -> dict[str, str]:

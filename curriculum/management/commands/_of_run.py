@@ -28,12 +28,12 @@ class OfRun(BaseCommand, ABC):
             named = scoped(Run.objects.filter(Q(pk=options["run"]) | Q(name=options["run"])), actor.project)
             if not named.exists():
                 raise CommandError(f"There is no run {options['run']}.")
-            said = self.write(actor, run_named(actor.project, options["run"]), folder)
+            message = self.write(actor, run_named(actor.project, options["run"]), folder)
         except AppError as refused:
             raise CommandError(refused.message) from refused
         except OSError as error:
             raise CommandError(f"Could not write to {folder}: {error.strerror}.") from error
-        self.stdout.write(said)
+        self.stdout.write(message)
 
     @abstractmethod
     def write(self, actor: Actor, run: Run, folder: Path) -> str:

@@ -20,9 +20,9 @@ class Command(OfRun):
     )
 
     def write(self, actor: Actor, run: Run, folder: Path) -> str:
-        found = series.of_run(run)
-        if not found:
+        curves = series.of_run(run)
+        if not curves:
             raise CommandError("The run has no training steps.")
         folder.mkdir(parents=True, exist_ok=True)
-        training_report.write_curves(run, found, folder)
-        return f"Wrote {len(found)} curves to {folder}."
+        training_report.write_curves(run, curves, folder)
+        return f"Wrote {len(curves)} curves to {folder}."

@@ -22,15 +22,15 @@ class Command(OfRun):
     )
 
     def write(self, actor: Actor, run: Run, folder: Path) -> str:
-        found = compare_run(actor, run.pk) if Plan.objects.filter(run=run).exists() else None
+        comparison = compare_run(actor, run.pk) if Plan.objects.filter(run=run).exists() else None
         trained = series.of_run(run)
-        if found is None and not trained:
+        if comparison is None and not trained:
             raise CommandError("The run has no plan and no training steps, so there is nothing to report.")
         folder.mkdir(parents=True, exist_ok=True)
         sections, names = training_report.write(run, trained, folder) if trained else ([], [])
         files = [folder / name for name in names]
-        if found is not None:
-            files += report.write(found, folder, sections)
+        if comparison is not None:
+            files += report.write(comparison, folder, sections)
         else:
             files.append(folder / "report.md")
             files[-1].write_text("\n\n".join([f"# {report.plain(run.name)}", *sections]) + "\n", encoding="utf-8")

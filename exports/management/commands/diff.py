@@ -23,14 +23,14 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             actor = system_actor(options["project"])
-            found = comparing.compare(*(explaining.named(actor, options[name]) for name in ("old", "new")))
+            diff = comparing.compare(*(explaining.named(actor, options[name]) for name in ("old", "new")))
         except AppError as refused:
             raise CommandError(refused.message) from refused
-        counts = f"{found.added.count:,} added, {found.removed.count:,} removed, {found.changed.count:,} changed"
-        self.stdout.write(f"{counts}, {found.same:,} unchanged")
-        for name, before, after in found.recipe:
+        counts = f"{diff.added.count:,} added, {diff.removed.count:,} removed, {diff.changed.count:,} changed"
+        self.stdout.write(f"{counts}, {diff.same:,} unchanged")
+        for name, before, after in diff.recipe:
             self.stdout.write(f"  Recipe: {name} {before} -> {after}")
-        for word, change in (("added", found.added), ("removed", found.removed), ("changed", found.changed)):
+        for word, change in (("added", diff.added), ("removed", diff.removed), ("changed", diff.changed)):
             for why, count in change.why.most_common():
                 self.stdout.write(f"  {count:,} {word}: {why}")
             for row in change.rows if options["rows"] else ():

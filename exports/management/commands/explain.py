@@ -17,9 +17,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("dataset", help="a folder, an export's ID, or the first 8 letters of a dataset's ID")
-        wanted = parser.add_mutually_exclusive_group(required=True)
-        wanted.add_argument("--row", metavar="R", help="the row's number from 1, or its key in rows.jsonl")
-        wanted.add_argument("--episode", metavar="E", help="an episode's ID")
+        group = parser.add_mutually_exclusive_group(required=True)
+        group.add_argument("--row", metavar="R", help="the row's number from 1, or its key in rows.jsonl")
+        group.add_argument("--episode", metavar="E", help="an episode's ID")
         parser.add_argument("--project", default="demo")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -30,18 +30,20 @@ class Command(BaseCommand):
             raise CommandError(refused.message) from refused
         self.stdout.write("\n".join(lines))
 
-    def _row(self, dataset: Dataset, wanted: str) -> list[str]:
-        origin = explaining.row_origin(dataset, wanted)
+    def _row(self, dataset: Dataset, row_id: str) -> list[str]:
+        origin = explaining.row_origin(dataset, row_id)
         steps = f"step {origin.seq} and the steps before it" if origin.seq else f"all {origin.last_seq} steps"
         lines = [f"Row {origin.number}: {origin.key}"]
         lines.append(f"  Episode {origin.episode}, {steps if origin.exists else 'deleted since'}")
         lines += [f"  Rejected side: episode {origin.rejected}"] if origin.rejected else []
         lines += [f"  Outcome: {origin.outcome}"] if origin.outcome else []
-        for one in origin.answers:
-            said = (
-                f"{one.author or one.source} ({one.source}, {one.privilege}): {one.text}" if one.text else "no answer"
+        for answer in origin.answers:
+            text = (
+                f"{answer.author or answer.source} ({answer.source}, {answer.privilege}): {answer.text}"
+                if answer.text
+                else "no answer"
             )
-            lines += [f"  Step {one.seq} asked: {one.question}", f"    {said}"]
+            lines += [f"  Step {answer.seq} asked: {answer.question}", f"    {text}"]
         return lines
 
     def _fate(self, dataset: Dataset, episode: str) -> list[str]:

@@ -74,25 +74,29 @@ class Command(BaseCommand):
                 self.stdout.write(f"  Skipped {skipped}: {reason}")
 
     def _recipe(self, options: dict[str, Any]) -> Recipe:
-        given: dict[str, Any] = {}
+        file_fields: dict[str, Any] = {}
         if options["recipe"] is not None:
             try:
                 text = options["recipe"].read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 raise CommandError(f"Cannot read the recipe {options['recipe']}: {error}") from error
-            given = Recipe.from_yaml(text).model_dump(mode="json")
+            file_fields = Recipe.from_yaml(text).model_dump(mode="json")
         pairs = [self._pair(one) for one in options["filters"]]
-        said = {name: options[name] for name in ("format", "advice", "reasoning", "tokenizer") if options[name]}
-        more: dict[str, Any] = {"filter": {**given.get("filter", {}), **filters_of(pairs)}}
-        more |= {"include": [*given.get("include", []), *options["include"]]}
-        if "format" not in {**given, **said}:
+        option_fields = {
+            name: options[name] for name in ("format", "advice", "reasoning", "tokenizer") if options[name]
+        }
+        more: dict[str, Any] = {"filter": {**file_fields.get("filter", {}), **filters_of(pairs)}}
+        more |= {"include": [*file_fields.get("include", []), *options["include"]]}
+        if "format" not in {**file_fields, **option_fields}:
             raise CommandError("Pass --format or a recipe with a format.")
-        return Recipe.read({**given, **said, **more, "parquet": options["parquet"] or given.get("parquet", False)})
+        return Recipe.read(
+            {**file_fields, **option_fields, **more, "parquet": options["parquet"] or file_fields.get("parquet", False)}
+        )
 
-    def _pair(self, one: str) -> tuple[str, str]:
-        name, sign, value = one.partition("=")
+    def _pair(self, pair: str) -> tuple[str, str]:
+        name, sign, value = pair.partition("=")
         if not sign:
-            raise CommandError(f"--filter takes K=V, got {one!r}")
+            raise CommandError(f"--filter takes K=V, got {pair!r}")
         return name, value
 
     def _write(self, recipe: Recipe, project: str, output: str) -> dict[str, Any]:

@@ -40,15 +40,15 @@ class Command(BaseCommand):
                 refusals.append(f"{path}: {refused}")
                 self.stderr.write(f"Refused {refusals[-1]}")
         if refusals:
-            given, were = len(options["files"]), "was" if len(refusals) == 1 else "were"
-            raise CommandError(f"{len(refusals)} of {given} {'file' if given == 1 else 'files'} {were} refused.")
+            count, were = len(options["files"]), "was" if len(refusals) == 1 else "were"
+            raise CommandError(f"{len(refusals)} of {count} {'file' if count == 1 else 'files'} {were} refused.")
 
-    def _take(self, actor: Any, path: Path, wanted: str) -> None:
-        given = importing.take(actor, path, wanted, self._bar())
-        episodes = "episode" if given.episodes == 1 else "episodes"
-        known = f" {given.known:,} already imported." if given.known else ""
-        self.stdout.write(f"Imported {given.episodes:,} {episodes} from {path} ({FORMATS[given.format].title}).{known}")
-        for line in lost_words(given.lost):
+    def _take(self, actor: Any, path: Path, format_name: str) -> None:
+        job = importing.take(actor, path, format_name, self._bar())
+        episodes = "episode" if job.episodes == 1 else "episodes"
+        repeats = f" {job.known:,} already imported." if job.known else ""
+        self.stdout.write(f"Imported {job.episodes:,} {episodes} from {path} ({FORMATS[job.format].title}).{repeats}")
+        for line in lost_words(job.lost):
             self.stdout.write(f"  Not imported: {line}")
 
     def _bar(self) -> importing.Tell:

@@ -16,21 +16,21 @@ from people.models import TokenScope, TokenUser
 from people.record import members
 
 
-def moment(said: str) -> datetime:
+def moment(text: str) -> datetime:
     """Parse a day, up to its last microsecond, or a time. Without a zone it is UTC."""
     try:
-        day = parse_date(said)
-        found = datetime.combine(day, time.max) if day else parse_datetime(said)
+        day = parse_date(text)
+        parsed = datetime.combine(day, time.max) if day else parse_datetime(text)
     except ValueError:
-        found = None
-    if found is None:
+        parsed = None
+    if parsed is None:
         raise ArgumentTypeError("use a date such as 2026-12-31, or a time such as 2026-12-31T18:00+01:00")
-    return make_aware(found) if is_naive(found) else found
+    return make_aware(parsed) if is_naive(parsed) else parsed
 
 
-def scopes(said: str) -> list[str]:
-    words = said.replace(",", " ").split()
-    if unknown := next((word for word in words or [said] if word not in TokenScope.values), None):
+def scopes(text: str) -> list[str]:
+    words = text.replace(",", " ").split()
+    if unknown := next((word for word in words or [text] if word not in TokenScope.values), None):
         raise ArgumentTypeError(f"invalid choice: {unknown!r} (choose from {', '.join(TokenScope.values)})")
     return words
 

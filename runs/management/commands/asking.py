@@ -38,8 +38,8 @@ class Command(BaseCommand):
             raise CommandError("--price is a number from 0 to 1.")
         actor = system_actor(options["project"])
         try:
-            found = compare_run(actor, run_named(actor.project, options["run"]).pk)
-            fitted = fit_run(found, options["price"])
+            comparison = compare_run(actor, run_named(actor.project, options["run"]).pk)
+            fitted = fit_run(comparison, options["price"])
         except AppError as refused:
             raise CommandError(refused.message) from refused
         for line in words_of(fitted):

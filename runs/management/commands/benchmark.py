@@ -54,12 +54,12 @@ class Command(BaseCommand):
             plan = self._launched(actor, arms, options)
             with _notes_expert(actor) as expert:
                 self._wait(plan, expert)
-            found = compare_run(actor, plan.pk)
+            comparison = compare_run(actor, plan.pk)
         except AppError as refused:
             raise CommandError(refused.message) from refused
-        for file in report.write(found, options["report"]):
+        for file in report.write(comparison, options["report"]):
             self.stdout.write(str(file))
-        self.stdout.write(found.sentence)
+        self.stdout.write(comparison.sentence)
 
     def _launched(self, actor: Actor, arms: list[str], options: dict[str, Any]) -> Plan:
         split, tasks = options["split"], None
@@ -68,8 +68,8 @@ class Command(BaseCommand):
         if split and Path(split).is_file():
             sides = splitting.read(Path(split).read_text(encoding="utf-8"))
             split, tasks = "", [f"{scenario}/{idx}" for scenario, idx in sides.val]
-        given = {"seeds": options["seeds"], "policy": options["policy"], "tasks": tasks, "split": split}
-        document = benchmarking.plan_for(arms, named=options["recipe"], scenarios=options["scenario"], **given)
+        fields = {"seeds": options["seeds"], "policy": options["policy"], "tasks": tasks, "split": split}
+        document = benchmarking.plan_for(arms, named=options["recipe"], scenarios=options["scenario"], **fields)
         for doubt in preflight.doubts(actor, document, selecting.tasks_of(actor, document)):
             self.stdout.write(f"  {doubt}")
         plan, _ = planning.launch(actor, document)

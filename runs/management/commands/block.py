@@ -59,11 +59,11 @@ class Command(BaseCommand):
         self.stdout.write(f"Proven: {made.count} of {candidates}, now tasks of {into}; {took}.")
         self.stdout.write(f"Load them: .venv/bin/python manage.py loadpack {shlex.quote(str(output))}")
 
-    def _say(self, words: str, one: str, many: str, refused: Counter[str]) -> None:
+    def _say(self, words: str, singular: str, many: str, refused: Counter[str]) -> None:
         """Print how many fell at one place, and for which reasons; nothing if none did."""
         if not (total := refused.total()):
             return
-        self.stdout.write(f"  {words.format(f'{total:,} {one if total == 1 else many}')}:")
+        self.stdout.write(f"  {words.format(f'{total:,} {singular if total == 1 else many}')}:")
         for reason, number in refused.most_common():
             self.stdout.write(f"    {number:,}: {first_line(reason, SHOWN)}")
 

@@ -34,22 +34,22 @@ class Command(BaseCommand):
 
     def _done(self, actor: Actor, options: dict[str, Any]) -> str:
         if options["lacking"]:
-            document = plan_from_yaml(_read(options["lacking"]))
-            found = briefings.lacking(actor, document, selecting.tasks_of(actor, document))
-            lines = [f"{arm}: {', '.join(tasks)}" for arm, tasks in found.items()]
+            document = plan_from_yaml(_read_text(options["lacking"]))
+            lacking = briefings.lacking(actor, document, selecting.tasks_of(actor, document))
+            lines = [f"{arm}: {', '.join(tasks)}" for arm, tasks in lacking.items()]
             return "\n".join(lines) or "Every task has a briefing in the arms that give one."
         scenario, _, idx = options["task"].rpartition("/")
         if not scenario or not idx.isdecimal():
             raise CommandError(f"{options['task']!r} is not a task such as workflow_automation_1/0.")
         if options["text"] is not None:
-            said = {"saw_outcomes": options["saw_outcomes"]}
-            made = briefings.write(actor, scenario, int(idx), _read(options["text"]), options["sources"], **said)
+            flags = {"saw_outcomes": options["saw_outcomes"]}
+            made = briefings.write(actor, scenario, int(idx), _read_text(options["text"]), options["sources"], **flags)
             return f"written {made.pk} for {made.task}, {made.privilege}"
         seen = [one for one in briefings.of_task(actor, scenario, int(idx)) if one.text]
         return seen[0].text if seen else f"{options['task']} has no briefing."
 
 
-def _read(name: str) -> str:
+def _read_text(name: str) -> str:
     if name == "-":
         return sys.stdin.read()
     if not Path(name).is_file():

@@ -52,8 +52,8 @@ class Command(BaseCommand):
         # `unusable` below reads the reports that this fills
         for _checked in checking.verifiers(packs):
             continue
-        known = probes.unfit(system_actor(options["project"]).project)
-        tasks = [task for pack in packs for task in _tasks(pack, known) if _is_wanted(task, options["scenario"])]
+        unfit = probes.unfit(system_actor(options["project"]).project)
+        tasks = [task for pack in packs for task in _tasks(pack, unfit) if _is_wanted(task, options["scenario"])]
         if options["read"]:
             sides, name = splitting.read(options["read"].read_text(encoding="utf-8")), options["name"]
             now, versions = _digests(packs, sides), _versions(packs, sides)
@@ -90,9 +90,9 @@ def _is_wanted(task: TaskFacts, prefixes: Sequence[str] | None) -> bool:
     return not prefixes or task.scenario.startswith(tuple(prefixes))
 
 
-def _tasks(pack: Pack, known: Mapping[str, str]) -> list[TaskFacts]:
+def _tasks(pack: Pack, unfit: Mapping[str, str]) -> list[TaskFacts]:
     return [
-        TaskFacts(scenario, idx, text, preflight.unusable(pack, scenario, idx, known))
+        TaskFacts(scenario, idx, text, preflight.unusable(pack, scenario, idx, unfit))
         for scenario in sorted(pack.scenarios)
         for idx, text in enumerate(pack.tasks(scenario))
     ]
@@ -111,8 +111,8 @@ def _versions(packs: Sequence[Pack], sides: Sides) -> dict[str, str]:
 def _digests(packs: Sequence[Pack], sides: Sides) -> dict[str, str]:
     """Return the SHA-256 of each task's code verifier, so that a later change of one can be detected."""
     places = {*sides.train, *sides.val}
-    found = {}
+    digests = {}
     for pack in packs:
         for scenario, idx in sorted(place for place in places if place[0] in pack.scenarios):
-            found[f"{scenario}/{idx}"] = probes.digest(pack, scenario, idx)
-    return found
+            digests[f"{scenario}/{idx}"] = probes.digest(pack, scenario, idx)
+    return digests

@@ -64,8 +64,8 @@ class Command(BaseCommand):
         if not all(one.isascii() and one.isdecimal() and len(one) < 3 for one in points):
             raise CommandError("--points are whole numbers from 0 to 99, separated by commas.")
         same = {name: options[name] for name in ("view", "query", "at", "tries", "most", "name")}
-        said = {**same, "points": [int(one) for one in points], "budget": options["tokens"]}
-        start = campaigning.start_of({**said, "change": self._read(options["change"])})
+        fields = {**same, "points": [int(one) for one in points], "budget": options["tokens"]}
+        start = campaigning.start_of({**fields, "change": self._read(options["change"])})
         plan = campaigning.planned(actor, start)
         self.stdout.write(plan.words)
         for reason, places in plan.left_out.items():
@@ -76,16 +76,16 @@ class Command(BaseCommand):
         self.stdout.write(f"launched {made.pk} {settings.LINK_BASE}{made.get_absolute_url()}")
 
     def _show(self, actor: Actor, campaign_id: str) -> None:
-        found = campaigns.seen(actor, campaigns.visible(actor, campaign_id))
-        self.stdout.write(f"{found.state}: {found.sentence}")
-        for reason, places in found.progress.left_out.items():
+        report = campaigns.seen(actor, campaigns.visible(actor, campaign_id))
+        self.stdout.write(f"{report.state}: {report.sentence}")
+        for reason, places in report.progress.left_out.items():
             self.stdout.write(f"  left out {places:,}: {first_line(reason, SHOWN)}")
-        if found.finding is None:
+        if report.finding is None:
             return
-        for sentence in found.finding.sentences[1:]:
+        for sentence in report.finding.sentences[1:]:
             self.stdout.write(first_line(sentence, 2 * SHOWN))
-        for cell in found.finding.cells:
-            where = f"at {cell.at}%" if found.campaign.points else "at the first error"
+        for cell in report.finding.cells:
+            where = f"at {cell.at}%" if report.campaign.points else "at the first error"
             self.stdout.write(f"  {first_line(cell.kind or 'all tasks', SHOWN)} {where}: {cell.words}")
 
     def _read(self, file: Path) -> Any:

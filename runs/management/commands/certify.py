@@ -58,10 +58,10 @@ class Command(BaseCommand):
         chosen = await asyncio.to_thread(certifying.tasks, scenario)
         if not chosen:
             raise CommandError("No task has an oracle script. Name an episode with --episode.")
-        found = certifying.certified(chosen)
+        certificates = certifying.certified(chosen)
         return [
-            {"scenario": one.scenario, "task_idx": one.task_idx, "scenario_digest": one.version, **asdict(how)}
-            async for one, how in found
+            {"scenario": task.scenario, "task_idx": task.task_idx, "scenario_digest": task.version, **asdict(how)}
+            async for task, how in certificates
         ]
 
     def _tell(self, rows: Iterable[Row]) -> None:

@@ -40,9 +40,9 @@ class Command(BaseCommand):
             if options["report"]:
                 checking.note_databases(packs)
             remarked = [
-                one
-                for one in self._with_progress(packs, options["judge"])
-                if one.health.remarks or one.health.unchecked
+                checked
+                for checked in self._with_progress(packs, options["judge"])
+                if checked.health.remarks or checked.health.unchecked
             ]
         except AppError as refused:
             raise CommandError(refused.message) from refused
@@ -59,11 +59,11 @@ class Command(BaseCommand):
             options["report"].write_text("".join(json.dumps(row) + "\n" for row in _rows(packs)))
 
     def _with_progress(self, packs: Sequence[Pack], judge: bool) -> Iterator[checking.Checked]:
-        for one in checking.verifiers(packs, judge=judge):
-            if one.done % STEP == 0:
-                self.stdout.write(f"  {one.done} of {count(one.total, 'task')}")
+        for checked in checking.verifiers(packs, judge=judge):
+            if checked.done % STEP == 0:
+                self.stdout.write(f"  {checked.done} of {count(checked.total, 'task')}")
                 self.stdout.flush()
-            yield one
+            yield checked
 
 
 def _rows(packs: Sequence[Pack]) -> Iterator[dict[str, Any]]:
@@ -71,5 +71,5 @@ def _rows(packs: Sequence[Pack]) -> Iterator[dict[str, Any]]:
         for finding in pack.report.findings:
             yield {"pack": pack.name, **asdict(finding)}
         for (scenario, task_idx), health in sorted(pack.report.health.items()):
-            said = {"remarks": health.remarks, "explanation": health.explanation, **health.wire()}
-            yield {"pack": pack.name, "scenario": scenario, "task_idx": task_idx, "health": said}
+            report = {"remarks": health.remarks, "explanation": health.explanation, **health.wire()}
+            yield {"pack": pack.name, "scenario": scenario, "task_idx": task_idx, "health": report}

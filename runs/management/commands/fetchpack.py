@@ -34,7 +34,7 @@ class Command(BaseCommand):
             call_command("loadpack", str(self._rows(Path(folder))), **how, stdout=self.stdout)
 
     def _rows(self, folder: Path) -> Path:
-        found = next(folder.rglob("gen_tasks.jsonl"), None)
-        if found is None:
+        path = next(folder.rglob("gen_tasks.jsonl"), None)
+        if path is None:
             raise CommandError("The download contains no gen_tasks.jsonl.")
-        return found.parent
+        return path.parent

@@ -41,10 +41,10 @@ class Command(BaseCommand):
             lines = [json.dumps({name: getattr(row, name) for name in columns}) + "\n" for row in rows]
             options["report"].write_text("".join(lines), encoding="utf-8")
         counts = Counter(row.state for row in rows)
-        said = ", ".join(
+        summary = ", ".join(
             f"{counts[state.value]} {state.value.replace('_', ' ')}" for state in Probe.State if counts[state.value]
         )
-        self.stdout.write(f"Probed {count(len(rows), 'task')}: {said or 'none'}.")
+        self.stdout.write(f"Probed {count(len(rows), 'task')}: {summary or 'none'}.")
 
     async def _probe(self, scenario: str) -> list[Probe]:
         """Probe one task after another, and print those that are not clean as they finish."""

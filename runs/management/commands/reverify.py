@@ -42,13 +42,13 @@ class Command(BaseCommand):
             raise CommandError(f"{options['verifier']}: {error}") from error
         if options["verifier"] and not code.strip():
             raise CommandError(f"{options['verifier']} is empty.")
-        one: Rejudging | None = None
+        judging: Rejudging | None = None
         try:
-            one = reverifying.prepare(system_actor(options["project"]), *place, code, options["reason"])
-            done = reverifying.judge_all(one.pk, self._tell)
+            judging = reverifying.prepare(system_actor(options["project"]), *place, code, options["reason"])
+            done = reverifying.judge_all(judging.pk, self._tell)
         except AppError as refused:
-            if one is not None:
-                rejudging.give_up(one.pk, refused.message)
+            if judging is not None:
+                rejudging.give_up(judging.pk, refused.message)
             raise CommandError(refused.message) from refused
         self._report(done)
 
@@ -62,14 +62,16 @@ class Command(BaseCommand):
         for row in done.episodes.exclude(result=result.KEPT).order_by("result", "pk")[:LISTED]:
             how = f"{row.before} -> {row.after}" if row.result == result.CHANGED else first_line(row.why, SHOWN)
             self.stdout.write(f"  {row.episode_id} {row.get_result_display().lower()}: {how}")
-        found = repairs.counts_of([done])[done.pk]
-        parts = [f"{found['kept']} kept", f"{found['changed']} changed", f"{found['lost']} not restorable"]
-        parts += [f"{found['failed']} failed"] if found["failed"] else []
+        counts = repairs.counts_of([done])[done.pk]
+        parts = [f"{counts['kept']} kept", f"{counts['changed']} changed", f"{counts['lost']} not restorable"]
+        parts += [f"{counts['failed']} failed"] if counts["failed"] else []
         by = done.version or "the verifier of the pack"
-        self.stdout.write(f"Judged {sum(found.values())} by {by}: {', '.join(parts)}")
-        for one in done.errata.select_related("run").order_by("pk"):
-            self.stdout.write(f"  erratum of {f'run {one.run.name}' if one.run else f'export {one.export}'}")
-        if done.version is None and found["changed"]:
+        self.stdout.write(f"Judged {sum(counts.values())} by {by}: {', '.join(parts)}")
+        for erratum in done.errata.select_related("run").order_by("pk"):
+            self.stdout.write(
+                f"  erratum of {f'run {erratum.run.name}' if erratum.run else f'export {erratum.export}'}"
+            )
+        if done.version is None and counts["changed"]:
             self.stdout.write("The verifier of the pack disagrees with itself; no outcome was changed.")
         if done.problem:
             raise CommandError(f"No outcome was changed. {first_line(done.problem, SHOWN)}")

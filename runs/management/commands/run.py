@@ -42,8 +42,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            if said := self._done(options):
-                self.stdout.write(said)
+            if line := self._done(options):
+                self.stdout.write(line)
         except AppError as refused:
             raise CommandError(refused.message) from refused
 
@@ -60,8 +60,8 @@ class Command(BaseCommand):
             if options["estimate"]:
                 planning.check(document)
                 tasks = selecting.tasks_of(actor, document)
-                found = estimating.estimate(actor, document, len(tasks))
-                self.stdout.write(f"{count(found.episodes, 'episode')}. {found.words}")
+                cost = estimating.estimate(actor, document, len(tasks))
+                self.stdout.write(f"{count(cost.episodes, 'episode')}. {cost.words}")
                 self._check(actor, document, tasks)
                 return ""
             if options["preflight"]:
@@ -107,7 +107,7 @@ class Command(BaseCommand):
         while not is_settled(plan):
             time.sleep(EVERY_S)
             plan.refresh_from_db()
-        found = preflight.finding(plan)
-        if not found.earned:
-            raise CommandError(f"{found.words} A comparison of arms that earn nothing shows nothing.")
-        return found.words
+        finding = preflight.finding(plan)
+        if not finding.earned:
+            raise CommandError(f"{finding.words} A comparison of arms that earn nothing shows nothing.")
+        return finding.words

@@ -53,19 +53,19 @@ class Command(BaseCommand):
         if there + 2 * options["tries"] * len(times) > most:
             raise NotForkable(f"An episode can have {most} branches; this one has {there}. Use fewer times or tries.")
         limits = {"tries": options["tries"], "tokens": options["tokens"]}
-        for one in times:
+        for moment in times:
             try:
-                made = forking.fork(actor, episode.pk, one.seq, change, **limits)
+                made = forking.fork(actor, episode.pk, moment.seq, change, **limits)
             except NotForkable as refused:
-                self.stdout.write(f"{one.words}: {refused.message}")
+                self.stdout.write(f"{moment.words}: {refused.message}")
                 continue
-            self.stdout.write(f"{one.words}: {len(made.branches)} branches, fork {made.fork.pk}")
+            self.stdout.write(f"{moment.words}: {len(made.branches)} branches, fork {made.fork.pk}")
 
     def _print(self, actor: Actor, episode: Episode) -> None:
-        found = timing.timed(actor, episode)
-        if not found:
+        by_words = timing.timed(actor, episode)
+        if not by_words:
             raise CommandError("No fork of this episode gave words to the agent. Pass --words.")
-        for words, rows in found.items():
+        for words, rows in by_words.items():
             self.stdout.write(first_line(words, 200))
             for row in rows:
                 self.stdout.write(f"  {row.words}")
