@@ -138,14 +138,12 @@ def as_if(tries: Iterable[Try], ended: Callable[[Try], bool | None], lost: Calla
     """Return the tries as if those that a person `ended`, and those that were otherwise `lost`, had come to this; with
     None they stay as they are."""
 
-    def value(attempt: Try) -> bool | None:
-        return (ended if attempt.excluded == CANCELLED else lost)(attempt) if attempt.lost else None
+    def value(each: Try) -> bool | None:
+        return (ended if each.excluded == CANCELLED else lost)(each) if each.lost else None
 
     return [
-        attempt
-        if (assumed := value(attempt)) is None
-        else replace(attempt, complete=assumed, excluded="", retried_at=0.0)
-        for attempt in tries
+        each if (assumed := value(each)) is None else replace(each, complete=assumed, excluded="", retried_at=0.0)
+        for each in tries
     ]
 
 
@@ -167,7 +165,7 @@ def _views(tries: Sequence[Try], arm: str) -> list[Sequence[Try]]:
         if corner is None and loss is None:
             return tries
         # True: cancelled tries of the arm are complete and those of the control are not; False: the reverse
-        return as_if(tries, lambda attempt: None if corner is None else corner is (attempt.arm == arm), lambda _: loss)
+        return as_if(tries, lambda each: None if corner is None else corner is (each.arm == arm), lambda _: loss)
 
     return [view(corner, loss) for corner in corners for loss in losses]
 
@@ -251,21 +249,16 @@ def _minutes(tries: Iterable[Try]) -> float:
 
 
 def _contrast(
-    tries: Sequence[Try],
-    tasks: dict[str, _Task],
-    waves: Sequence[int],
-    statement: Statement,
-    stopped: bool,
-    void: str,
+    tries: Sequence[Try], tasks: dict[str, _Task], waves: Sequence[int], claim: Statement, stopped: bool, void: str
 ) -> Contrast:
     """Compare an arm with the control, from the tries of both and the planned ones by task."""
     planned = [one for one in tries if one.wave == 0]
     if stopped:
         planned = list(uncounted(planned))
-        tasks = _by_task(planned, statement)
+        tasks = _by_task(planned, claim)
     complete = bool(tasks) and not any(one.is_open for one in tasks.values())
     state = "final" if complete else "stopped" if stopped else "running"
-    lost = _exclusions(tasks, statement)
+    lost = _exclusions(tasks, claim)
     # a try that a person ended is no less open to a look at any time than one that goes on
     # nothing is unknown and nothing was added: all ways of counting are the same one
     alike = len(waves) == 1 and not any(one.lost for one in planned)
@@ -273,20 +266,16 @@ def _contrast(
         [[tasks]]
         if alike
         else [
-            [_by_task([one for one in view if one.wave == wave], statement) for wave in waves]
-            for view in _views(uncounted(tries), statement.arm)
+            [_by_task([one for one in view if one.wave == wave], claim) for wave in waves]
+            for view in _views(uncounted(tries), claim.arm)
         ]
     )
     shares = any(one.shared for one in tries)
     looks = [
         [_round(one, joins=joins) for one in rounds] for joins in (True, *([False] * shares)) for rounds in by_round
     ]
-    running = _running(looks, state, statement.running)
-    if (
-        void
-        or lost.withheld
-        or (len(waves) > 1 and _exclusions(_by_task(uncounted(tries), statement), statement).withheld)
-    ):
+    running = _running(looks, state, claim.running)
+    if void or lost.withheld or (len(waves) > 1 and _exclusions(_by_task(uncounted(tries), claim), claim).withheld):
         words = sentences.void(void) if void else sentences.WITHHELD
         running = replace(running, interval=lost.bounds, verdict="withheld", since=None, sentence=words)
     # while it runs, the other numbers are of the same prefix as the statement
@@ -294,12 +283,12 @@ def _contrast(
     read_tasks = tasks if complete else {name: one for name, one in tasks.items() if name in read}
     paired = [(one, d) for one in read_tasks.values() if (d := one.difference) is not None]
     fixed = complete and paired and not lost.withheld and not void
-    views = [paired, *(_paired(view, statement) for view in _views(planned, statement.arm)[1:])] if fixed else []
+    views = [paired, *(_paired(view, claim) for view in _views(planned, claim.arm)[1:])] if fixed else []
     ds = [d for _, d in paired]
     units = units_of([one for one, _ in paired])
     return Contrast(
-        arm=statement.arm,
-        control=statement.control,
+        arm=claim.arm,
+        control=claim.control,
         tasks=len(paired),
         planned=len(tasks),
         won=sum(d > 0 for d in ds),
@@ -308,14 +297,14 @@ def _contrast(
         treated_rate=_rate([one.treated for one, _ in paired]),
         control_rate=_rate([one.control for one, _ in paired]),
         state=state,
-        tasks_scope=_whatever([_both(_on_tasks, view, statement.planned) for view in views]) if views else None,
-        scenarios_scope=_whatever([_both(_on_scenarios, view, statement.planned) for view in views]) if views else None,
+        tasks_scope=_whatever([_both(_on_tasks, view, claim.planned) for view in views]) if views else None,
+        scenarios_scope=_whatever([_both(_on_scenarios, view, claim.planned) for view in views]) if views else None,
         running=running,
         exclusions=lost,
         scenarios=_rows(paired),
         sharing=sum(len(unit) for unit in units if len(unit) > 1),
         void=void,
-        added=_added(tries, statement) if len(waves) > 1 and not lost.withheld and not void else None,
+        added=_added(tries, claim) if len(waves) > 1 and not lost.withheld and not void else None,
     )
 
 
@@ -342,21 +331,21 @@ def _widest(results: Sequence[UnitResult]) -> UnitResult:
     return replace(results[0], interval=whole, p=max((one.p for one in results if one.p is not None), default=None))
 
 
-def _paired(tries: Iterable[Try], statement: Statement) -> list[tuple[_Task, Fraction]]:
-    return [(one, d) for one in _by_task(tries, statement).values() if (d := one.difference) is not None]
+def _paired(tries: Iterable[Try], claim: Statement) -> list[tuple[_Task, Fraction]]:
+    return [(one, d) for one in _by_task(tries, claim).values() if (d := one.difference) is not None]
 
 
-def _added(tries: Sequence[Try], statement: Statement) -> float | None:
+def _added(tries: Sequence[Try], claim: Statement) -> float | None:
     """Return the difference with the seeds that were added, once they have ended. No part of the plan."""
-    paired = _paired(tries, statement)
+    paired = _paired(tries, claim)
     return float(sum(d for _, d in paired) / len(paired)) if paired and not any(one.is_open for one in tries) else None
 
 
-def _by_task(tries: Iterable[Try], statement: Statement) -> dict[str, _Task]:
+def _by_task(tries: Iterable[Try], claim: Statement) -> dict[str, _Task]:
     tasks: dict[str, _Task] = {}
-    for attempt in tries:
-        task = tasks.get(attempt.task) or tasks.setdefault(attempt.task, _Task(attempt.scenario, attempt.position))
-        (task.treated if attempt.arm == statement.arm else task.control).append(attempt)
+    for each in tries:
+        task = tasks.get(each.task) or tasks.setdefault(each.task, _Task(each.scenario, each.position))
+        (task.treated if each.arm == claim.arm else task.control).append(each)
     return tasks
 
 
@@ -457,7 +446,7 @@ def _where(rounds: Sequence[_Round], place: int, within: int) -> str:
     return f"{within} of {rounds[place].planned}{of}"
 
 
-def _exclusions(tasks: Mapping[str, _Task], statement: Statement) -> Exclusions:
+def _exclusions(tasks: Mapping[str, _Task], claim: Statement) -> Exclusions:
     """Count the losses of both arms. One that a retry replaced stays a loss of its arm: else a retry would hide that
     the failures of an arm crash."""
     fit = [task for task in tasks.values() if not any(one.unfit for one in task.tries)]
@@ -473,12 +462,8 @@ def _exclusions(tasks: Mapping[str, _Task], statement: Statement) -> Exclusions:
     if treated or control:
         # low: lost tries of the control are complete and those of the arm are not; high: the reverse; then all fail
         low, high, failed = (
-            _mean_difference([one for task in ended for one in as_if(task.tries, value, value)], statement)
-            for value in (
-                lambda attempt: attempt.arm != statement.arm,
-                lambda attempt: attempt.arm == statement.arm,
-                lambda _: False,
-            )
+            _mean_difference([one for task in ended for one in as_if(task.tries, value, value)], claim)
+            for value in (lambda each: each.arm != claim.arm, lambda each: each.arm == claim.arm, lambda _: False)
         )
     else:  # nothing to fill in: all three are the difference itself
         ds = [d for task in ended if (d := task.difference) is not None]
@@ -487,8 +472,8 @@ def _exclusions(tasks: Mapping[str, _Task], statement: Statement) -> Exclusions:
     return Exclusions(dict(treated), dict(control), of_treated, of_control, withheld, (low, high), failed)
 
 
-def _mean_difference(tries: Iterable[Try], statement: Statement) -> float:
-    ds = [d for _, d in _paired(tries, statement)]
+def _mean_difference(tries: Iterable[Try], claim: Statement) -> float:
+    ds = [d for _, d in _paired(tries, claim)]
     return float(sum(ds) / len(ds)) if ds else 0.0
 
 

@@ -328,7 +328,9 @@ PLACES: dict[str, Place] = {
     "requests of many groups": Place(wires.groups, refused(BadJson, otlp.of_protobuf), 800, memory=64),
     "requests of one large span": Place(wires.events, refused(BadJson, otlp.of_protobuf), 3_000, memory=64),
     "requests of deep values": Place(wires.deep, refused(BadJson, otlp.of_protobuf), 3_000, memory=64),
-    "rulings of a judge": Place(lambda n: "{" * n + "```" * n, refused(ValueError, judge._read_ruling), 5_000, most=256_000),
+    "rulings of a judge": Place(
+        lambda n: "{" * n + "```" * n, refused(ValueError, judge._read_ruling), 5_000, most=256_000
+    ),
 }  # fmt: skip
 
 
