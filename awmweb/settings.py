@@ -234,7 +234,7 @@ def exports_storage(folder: Path) -> dict[str, object]:
     if not raw:
         return {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": folder}}
     if importlib.util.find_spec("storages") is None or importlib.util.find_spec("boto3") is None:
-        _stop("AWMWEB_EXPORTS_S3", "needs boto3, which is not installed. Run: make install-extras")
+        _stop("AWMWEB_EXPORTS_S3", "needs boto3, of the packages of requirements-extras.lock. Run: make install-extras")
     parts = urlsplit(raw)
     if parts.scheme != "s3" or not parts.hostname or parts.query or parts.fragment or "@" in parts.netloc:
         _stop("AWMWEB_EXPORTS_S3", f"expected s3://bucket or s3://bucket/prefix, got {raw!r}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import io
 import re
+import subprocess
 import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from html.parser import HTMLParser
@@ -712,3 +713,14 @@ def test_name_that_says_nothing_is_counted():
         "]",
     ]
     assert empty_names("\n".join(lines)) == ["one", "said", "one", "given", "_read"]
+
+
+LARGEST_FILE = 1_250_000  # bytes: plotly's script
+
+
+def test_no_large_file_is_in_the_checkout_by_accident():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("this is no checkout of git")
+    sizes = {name: path.stat().st_size for name in listed.stdout.split("\0") if (path := ROOT / name).is_file()}
+    assert {name: size for name, size in sizes.items() if size > LARGEST_FILE} == {}

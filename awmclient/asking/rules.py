@@ -222,6 +222,11 @@ class AskingRule:
         """Return the rule in a value that is of it. Raises `ValueError`."""
         return cls()
 
+    @classmethod
+    def label_of(cls, value: Any) -> str:
+        """Return the name of a value that was launched, without checking it again."""
+        return str(value)
+
     def offers(self, seen: Seen, key: str) -> bool:
         """Return whether help is offered after these steps; `key` names the draws of the episode."""
         return True
@@ -293,6 +298,10 @@ class OfferedByGate(AskingRule):
     @classmethod
     def parse(cls, value: Any) -> Self:
         return cls(AskGate.model_validate(value))
+
+    @classmethod
+    def label_of(cls, value: Any) -> str:
+        return f"{cls.name} {str(value['digest'])[:8]}"
 
     def offers(self, seen: Seen, key: str) -> bool:
         return self.gate.offers(row_of(seen))

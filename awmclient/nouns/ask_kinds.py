@@ -47,5 +47,5 @@ ASK_KINDS = {
 
 
 def ask_kind(typed: Mapping[str, Any] | None) -> KindOfAsk:
-    """Return the kind of an ask by its typed part; a plain question has none."""
-    return ASK_KINDS[(typed or {}).get("kind", "question")]
+    """Return the kind of an ask by its typed part; a kind that is in no table is as a question, and refused later."""
+    return ASK_KINDS.get((typed or {}).get("kind", "question"), ASK_KINDS["question"])

@@ -180,7 +180,12 @@ def tried(found: Fitted, number: int) -> dict[str, Tried]:
             units[task.scenario].append(one.complete)
         complete = sum(one.complete for _, one in episodes)
         span = curve.interval_of(units, complete, len(episodes))
-        results[name] = Tried(arm, curve.Point(name, RULES[name], len(episodes), complete, arm.asks, 0.0, span))
+        looks = {
+            "is_gate": name == "learned gate",
+            "is_untimed": RULES[name].startswith(("never", "always", "random:")),
+        }
+        point = curve.Point(name, RULES[name], len(episodes), complete, arm.asks, 0.0, span, **looks)
+        results[name] = Tried(arm, point)
     return results
 
 

@@ -21,7 +21,6 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 from pydantic import Field
 
-from awmclient.nouns.fields import MAX_INT
 from awmclient.nouns.typed import REASON_MAX
 from episodes.show.decisions import value_in_words
 from experts.errors import TooLate
@@ -45,7 +44,7 @@ from people.access import (
 )
 from people.errors import AppError, Invalid, NotFound
 from people.requests.addresses import is_visit
-from people.requests.forms import FormFields, cut, ids_of, number_in, read, text_of
+from people.requests.forms import DIGITS_MAX, FormFields, cut, ids_of, number_in, read, text_of
 from people.requests.parts import part_of
 from people.requests.selections import keep, take
 from people.slots import SlotState
@@ -372,7 +371,7 @@ def _bulk_act(actor: Actor, form: BulkForm) -> tuple[Callable[[str], Any], str]:
     if not form.asks:
         raise Invalid("Select asks first (x or the checkbox).")
     if form.do == "priority":
-        priority = number_in(form.priority.strip(), MAX_INT, -MAX_INT)
+        priority = number_in(form.priority.strip(), DIGITS_MAX, -DIGITS_MAX)
         if priority is None:
             raise Invalid("Enter a priority as a whole number, for example 5 or -2.")
         return partial(queue.set_priority, actor, priority=priority), f"set to priority {priority}"

@@ -28,7 +28,7 @@ from experts.who import advisers, online, policies
 from people.access import MemberRequest, holds, may_see_queue, may_set_desk, member_required, scoped
 from people.errors import BadJson, NotFound
 from people.models import AuditEntry, Membership, display_name
-from people.requests.forms import number_in, text_of
+from people.requests.forms import DIGITS_MAX, number_in, text_of
 from people.text.json_text import parse_json
 
 CHANGES = 20
@@ -171,8 +171,6 @@ SECTIONS: list[tuple[str, list[Knob]]] = [
 ]
 FOR_MODELS = SECTIONS[0][0]
 """The section whose values do nothing while no expert model is configured."""
-DIGITS_MAX = 10**40
-"""What a field is read up to; each setting has its own bounds, which its refusal names."""
 KNOBS = {knob.name: knob for _, knobs in SECTIONS for knob in knobs}
 
 

@@ -31,6 +31,8 @@ from people.errors import Invalid, words_of
 
 SENTENCE = "sentence"
 """The type of errors whose message says everything, so that no name of a field is put before it."""
+DIGITS_MAX = 10**40
+"""What a field is read up to whose bounds are elsewhere, in a refusal that names them."""
 MAX_ID = 10**18 - 1
 """The largest number of a row that fits 64 bits, and whose digits are counted easily."""
 
@@ -60,7 +62,8 @@ class Misread(Invalid):
         self.by_field: dict[str, str] = {}
         for wrong in error.errors():
             path = ".".join(map(str, wrong["loc"]))
-            words = words_of(wrong) if wrong["type"] == SENTENCE else f"{path}: {words_of(wrong)}"
+            says_all = wrong["type"] == SENTENCE or not path
+            words = words_of(wrong) if says_all else f"{path}: {words_of(wrong)}"
             self.by_field.setdefault(path, words)
         super().__init__(next(iter(self.by_field.values())))
 
@@ -157,8 +160,8 @@ def cut(most: int) -> Any:
     return BeforeValidator(lambda text: text[:most])
 
 
-OptionalNumber = Annotated[int | None, BeforeValidator(number_in)]
-"""A number in an address; anything else is none."""
+OptionalNumber = Annotated[int | None, BeforeValidator(lambda text: number_in(str(text or "").strip()))]
+"""A number, also with spaces around it; anything else is none."""
 Ticked = Annotated[bool, BeforeValidator(lambda text: text in ("1", True))]
 Named = Annotated[bool, BeforeValidator(lambda text: text is not False)]
 """A switch that is on as soon as it is named, with or without a value."""

@@ -216,9 +216,8 @@ def fill_queue(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 class FillForm(FormFields):
-    """Which episodes come into a queue: all that match, or a seeded sample of them; or that it is closed."""
+    """Which episodes come into a queue: all that match, or a seeded sample of them."""
 
-    close: Ticked = False
     run: str = ""
     scenario: str = ""
     outcome: str = ""
@@ -229,11 +228,12 @@ class FillForm(FormFields):
 
 
 def _fill(request: MemberRequest, pk: str, view: SavedView | None) -> None:
-    actor, form = request.actor, read(request.POST, FillForm)
-    if form.close:
+    actor = request.actor
+    if text_of(request.POST, "close") == "1":
         assigning.close_queue(actor, pk)
         messages.success(request, "Queue closed.")
         return
+    form = read(request.POST, FillForm)
     names = ("run", "scenario", "outcome", "state", "arm")
     episodes = matching(actor, {name: [value] for name in names if (value := getattr(form, name))})
     if view is not None:

@@ -167,7 +167,7 @@ def _policies() -> list[str]:
 class RunForm(FormFields):
     """A run to launch: its plan as YAML, or as fields. Settings of single arms are beside these, by the arm's name."""
 
-    yaml: Stripped = ""
+    yaml: str = ""
     recipe: str = ""
     name: Stripped = ""
     tasks: str = ""
@@ -184,8 +184,8 @@ class RunForm(FormFields):
 def document_of(sent: QueryDict) -> PlanDocument:
     """Return the plan of the form: its YAML if there is any, else its fields. Raises `BadPlan`."""
     form = read(sent, RunForm)
-    if form.yaml:
-        return plan_from_yaml(form.yaml)
+    if text := form.yaml.strip():
+        return plan_from_yaml(text)
     if not form.arms:
         raise BadPlan("Select at least one arm.")
     split = {"split": form.split, "side": "val"} if form.split else {}

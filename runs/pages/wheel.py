@@ -176,6 +176,8 @@ def _do(request: MemberRequest, episode: Episode, act: str, tool: dict[str, Any]
             order["propose"] = True
         elif act == "say":
             order["words"] = text_of(request.POST, "words")
+            if not order["words"].strip():
+                raise Invalid("Enter the words first.")
         elif tool is None or tool["name"] != text_of(request.POST, "tool"):
             raise Invalid("tool: the episode has no such tool.")
         else:

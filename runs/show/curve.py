@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from awmclient.asking.rules import OfferedByGate, asking_rule
+from awmclient.asking.rules import AskingRule, OfferedByGate, kind_of_rule
 from experts.models import Ask
 from people.rates import wilson
 from people.text import figures
@@ -96,8 +96,8 @@ def points_of(comparison: RunComparison, asked: asking.RunAsking | None) -> list
             units[attempt.scenario].append(bool(attempt.complete))
         complete = sum(one.complete is True for one in mine)
         if rules[arm.name]:
-            rule = asking_rule(rules[arm.name])
-            words, looks = str(rule), (isinstance(rule, OfferedByGate), rule.is_untimed)
+            kind = kind_of_rule(rules[arm.name]) or AskingRule
+            words, looks = kind.label_of(rules[arm.name]), (kind is OfferedByGate, kind.is_untimed)
         else:
             words, looks = (NEVER, (False, True)) if arm.expert == "off" else (REMINDERS, (False, False))
         numbers = (len(mine), complete, sum(asks[one.episode] for one in mine), sum(one.human_s for one in mine))

@@ -44,7 +44,9 @@ def fit_run(comparison: RunComparison, price: float = PRICE) -> Fitted:
 def chances_of(comparison: RunComparison) -> dict[str, float]:
     """Return the chance of an offer at each turn, by arm, for arms that draw it."""
     chances = {
-        arm["name"]: asking_rule(arm["ask"]).chance for arm in comparison.plan.document["arms"] if arm.get("ask")
+        arm["name"]: asking_rule(arm["ask"]).chance
+        for arm in comparison.plan.document["arms"]
+        if isinstance(arm.get("ask"), str) and arm["ask"]
     }
     return {name: chance for name, chance in chances.items() if chance is not None}
 

@@ -8,7 +8,10 @@ from pathlib import Path
 
 from people.text.figures import Chart
 
-MISSING = "Charts as PNG were left out, because matplotlib is not installed. Run: make install-extras"
+MISSING = (
+    "Charts as PNG were left out, because matplotlib is not installed. It is in requirements-extras.lock. "
+    "Run: make install-extras"
+)
 
 
 def are_possible() -> bool:

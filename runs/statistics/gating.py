@@ -131,12 +131,13 @@ def _gate(decisions: Sequence[DrawnDecision], price: float, card: dict[str, Any]
     weights = [1 / of_episode[one.episode] for one in decisions]
     scale = len(decisions) / sum(weights)
     model.fit(rows, [one.complete for one in decisions], sample_weight=[scale * one for one in weights])
-    coefficients = [round(float(one), 6) for one in model.coef_[0]]
+    # PostgreSQL keeps no negative zero, and the digest of a gate would not be its own
+    coefficients = [round(float(one), 6) + 0.0 for one in model.coef_[0]]
     names = list(FEATURES)
     alone = dict(zip(names, coefficients, strict=False))
     added = dict(zip(names, coefficients[len(names) + 1 :], strict=True))
     return AskGate(
-        alone=Side(intercept=round(float(model.intercept_[0]), 6), weights=alone),
+        alone=Side(intercept=round(float(model.intercept_[0]), 6) + 0.0, weights=alone),
         offered=Side(intercept=coefficients[len(names)], weights=added),
         threshold=price,
         card=card,
@@ -192,4 +193,5 @@ def _numbers(decisions: Sequence[DrawnDecision]) -> dict[str, Any]:
 
 
 def _stored(value: Value) -> dict[str, Any]:
-    return {"mean": round(value.mean, 4), "interval": value.interval and [round(one, 4) for one in value.interval]}
+    interval = value.interval and [round(one, 4) + 0.0 for one in value.interval]
+    return {"mean": round(value.mean, 4) + 0.0, "interval": interval}

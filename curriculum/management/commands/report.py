@@ -11,7 +11,7 @@ from curriculum.show import series, training_report
 from episodes.models import Run
 from people.access import Actor
 from runs.models import Plan
-from runs.show import report
+from runs.show import pictures, report
 from runs.show.comparison import compare_run
 
 
@@ -33,5 +33,6 @@ class Command(OfRun):
             files += report.write(comparison, folder, sections)
         else:
             files.append(folder / "report.md")
+            sections += [] if pictures.are_possible() else [pictures.MISSING]
             files[-1].write_text("\n\n".join([f"# {report.plain(run.name)}", *sections]) + "\n", encoding="utf-8")
         return "\n".join(str(file) for file in files)

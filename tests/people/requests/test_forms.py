@@ -63,6 +63,10 @@ def test_wrong_value_of_an_address_is_as_if_missing(sent):
     assert read(QueryDict(sent), Where) == Where()
 
 
+def test_spaces_around_a_number_are_no_part_of_it():
+    assert read(QueryDict("step=%2020%20"), Where) == Where(step=20)
+
+
 def test_body_of_the_api_is_read_from_a_form_with_its_bounds():
     body = read(QueryDict("lease_token=abc&reason=&csrfmiddlewaretoken=x"), LeaseBody)
     assert (body.lease_token, body.reason) == ("abc", None)

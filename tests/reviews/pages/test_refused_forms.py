@@ -73,6 +73,13 @@ def test_refused_fill_keeps_what_was_typed(ada, queue, episode):
     assert 'value="5"' in tag(page, 'name="seed"') and not queue.reviews.exists()
 
 
+def test_queue_closes_whatever_its_other_fields_say(ada, queue):
+    sent = {"close": "1", "seed": "99999999999", "sample": "x"}
+    assert as_person(ada).post(reverse("fill_review_queue", args=[queue.pk]), sent).status_code == 302
+    queue.refresh_from_db()
+    assert queue.closed_at is not None
+
+
 def test_refused_selection_stays_selected(ada, queue, episode):
     assigning.close_queue(ada, queue.pk)
     answer = as_person(ada).post(reverse("add_to_queue"), {"queue": queue.pk, "episode": [episode.pk]})

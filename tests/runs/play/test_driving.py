@@ -365,7 +365,10 @@ def test_wheel_page_takes_calls_and_hands_back(live, edo, ada, rita):
     wrong = browser.post(where, {**call, "field:0": "1.5"})
     assert wrong.status_code == 422 and "id must be a whole number." in html(wrong) and "1.5" in html(wrong)
     assert browser.post(where, {**call, "field:0": "7"}).status_code == 302
-    assert browser.post(where, {"act": "say", "lease_token": lease, "nonce": "2", "words": "Hm."}).status_code == 302
+    said = {"act": "say", "lease_token": lease, "nonce": "2"}
+    blank = browser.post(where, {**said, "words": "  "})
+    assert (blank.status_code, "Enter the words first." in html(blank)) == (422, True)
+    assert browser.post(where, {**said, "words": "Hm."}).status_code == 302
     assert [one.said for one in WheelOrder.objects.order_by("pk")] == [
         {"call": {"name": "get", "arguments": {"id": 7}}},
         {"words": "Hm."},
