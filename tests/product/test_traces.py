@@ -187,7 +187,7 @@ def test_spans_hold_no_word_and_no_secret(seen, collector):
 def test_documented_lines_install_and_set_what_this_has(seen, collector, block):
     install, start = block.text.splitlines()
     made = subprocess.run([*install.split(), "-n"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "-r requirements-extras.lock" in made
+    assert "cat requirements-extras.lock" in made and "-r .venv/wanted.txt" in made
     name, _, address = start.removesuffix(" make run").partition("=")
     assert seen["house"].environment[name] == collector.url and is_address(address)
 
