@@ -126,7 +126,7 @@ class EnvironmentBatch:
             raise ServerTimeout("no response from the environment server to a batch in time") from error
         except ConnectionClosed as error:
             raise SessionLost(f"the environment server closed the connection: {error}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SessionLost("invalid frame from the environment server") from error
         frames = _frames(answer, len(batch))
         for pending, frame in zip(batch, frames, strict=True):

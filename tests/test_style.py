@@ -724,3 +724,39 @@ def test_no_large_file_is_in_the_checkout_by_accident():
         pytest.skip("this is no checkout of git")
     sizes = {name: path.stat().st_size for name in listed.stdout.split("\0") if (path := ROOT / name).is_file()}
     assert {name: size for name, size in sizes.items() if size > LARGEST_FILE} == {}
+
+
+OWN_JSON = {
+    "awmenv/server/channels/start_tables.py": "signed by our own key",
+    "awmenv/server/session/loading.py": "a process of our own, in 4 kB",
+    "awmenv/server/settings.py": "an operator's setting",
+    "awmenv/server/strict.py": "its depth is counted first",
+    "awmenv/server/verifier.py": "a process of our own, in 4 kB",
+    "awmweb/embedded/backup.py": "a file of the data folder",
+    "awmweb/embedded/known_settings.py": "a file of the data folder",
+    "awmweb/embedded/paths.py": "a file of the data folder",
+    "awmweb/embedded/processes.py": "a file of the data folder",
+    "awmweb/embedded/upgrades.py": "a file of the data folder",
+    "awmweb/settings.py": "an operator's setting",
+    "people/identity.py": "an operator's setting",
+}
+"""Modules whose JSON no stranger writes, or whose depth is known; the others catch what a deep text raises."""
+
+
+def parsed_in_vain(text: str) -> int:
+    """Return how often code parses JSON and catches `ValueError` without `RecursionError`, which is none."""
+    tries = [node for node in nodes(text) if isinstance(node, ast.Try)]
+    return sum(
+        "json.loads(" in "".join(map(ast.unparse, node.body))
+        and "ValueError" in (caught := " ".join(ast.unparse(one.type) for one in node.handlers if one.type))
+        and "RecursionError" not in caught
+        for node in tries
+    )
+
+
+def test_json_of_others_that_is_too_deep_is_caught():
+    paths = [path for name in (*OF_PAGES, "awmclient", "awmenv") for path in (ROOT / name).rglob("*.py")]
+    at_fault = {str(path.relative_to(ROOT)) for path in paths if parsed_in_vain(path.read_text(encoding="utf-8"))}
+    assert at_fault == set(OWN_JSON)
+    deep = "try:\n    a = json.loads(b)\nexcept ValueError:\n    a = 0\n"
+    assert (parsed_in_vain(deep), parsed_in_vain(deep.replace("ValueError", "(ValueError, RecursionError)"))) == (1, 0)

@@ -149,7 +149,7 @@ def _pairs(name: str, value: str, *, plain: bool = False) -> dict[str, str]:
         return dict(parse_qsl(value.lstrip("?"), keep_blank_values=True))
     try:
         pairs = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         pairs = None
     if not isinstance(pairs, dict) or not all(isinstance(item, str | int) for item in pairs.values()):
         raise ValueError(f'{name} is not a JSON object of strings, such as {{"X-Name": "value"}}')

@@ -270,7 +270,7 @@ def _advised(turn: PromptMessage) -> Any:
         return content.removeprefix(BRIEFED)
     try:
         advice = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return content
     if not isinstance(advice, Mapping):
         return advice

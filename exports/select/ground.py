@@ -115,7 +115,9 @@ def _beside(raw: str) -> list[str]:
     """Return what the author of a verifier wrote beside its code, such as its reasoning and its criteria."""
     try:
         response = json.loads(raw) if raw else {}
-    except ValueError:
+    except (ValueError, RecursionError):
+        return [raw]
+    if not isinstance(response, dict):
         return [raw]
     return list(
         texts(

@@ -121,7 +121,7 @@ def _fetched(about: dict[str, Any]) -> StartTablesPage:
             with client.stream("POST", "/start_tables", json=question(settings.ATTEST_KEY, about)) as answer:
                 body = b"".join(_bounded(answer))
         reply = json.loads(body)
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
         return StartTablesPage(AWAY)
     if not isinstance(reply, dict) or not answer.is_success:
         reason = reply.get("detail") if isinstance(reply, dict) else None

@@ -232,7 +232,7 @@ def _in_json(raw: str, swap: Callable[[str], str]) -> str:
     """Return a raw response with the value replaced in each of its texts."""
     try:
         response = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return swap(raw)
     if not isinstance(response, dict):
         return swap(raw)

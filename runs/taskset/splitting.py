@@ -110,7 +110,7 @@ def read(text: str) -> Sides:
     """Return the split in a file. Raises `Invalid`, which names the fault."""
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Invalid(f"The split is not JSON: {error}") from error
     if not isinstance(document, Mapping):
         raise Invalid("The split is not a JSON object.")
