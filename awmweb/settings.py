@@ -26,6 +26,7 @@ from awmenv.version import version
 from awmweb import embedded
 from awmweb.embedded import services, space
 from awmweb.embedded.paths import data_paths
+from awmweb.weights import LOCAL
 from people import identity
 from runs.statistics.costs import TokenPrice, rates_in
 
@@ -105,18 +106,17 @@ def endpoints(role: str, first: EndpointConfig | None, further: str) -> dict[str
     """Return the models of a role by name.
 
     The first has the role's own name; each further one has its own variables (AWMWEB_EXPERT_SMALL_BASE_URL for
-    `small`). Expert models are asked in this order.
+    `small`). Expert models are asked in this order. `local` needs none.
     """
     prefix, names = f"AWMWEB_{role.upper()}_", f"AWMWEB_{role.upper()}S"
     models = {role: first} if first is not None else {}
     for name in filter(None, (part.strip() for part in further.split(","))):
         if not name.isidentifier() or name in models:
             _stop(names, f"expected different plain names, got {name!r}")
-        model = endpoint(f"{prefix}{name.upper()}_")
-        if model is None:
-            _stop(f"{prefix}{name.upper()}_*", f"{names} names {name!r}, but its endpoint is not set")
-        else:
+        if model := endpoint(f"{prefix}{name.upper()}_") or LOCAL.get(name):
             models[name] = model
+        else:
+            _stop(f"{prefix}{name.upper()}_*", f"{names} names {name!r}, but its endpoint is not set")
     return models
 
 

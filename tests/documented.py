@@ -105,6 +105,8 @@ ONLY_READ = {  # first words of a block that no test can run, and why
     "helm install": "needs a cluster; tests/awmweb/test_chart.py renders and checks what it would apply",
     "kubectl -n desk create job": "needs a cluster; tests/awmweb/test_daily.py runs the command of the job",
     "kubectl -n desk scale": "needs a cluster; tests/awmweb/test_commands.py restores over a database",
+    "$ .venv/bin/python manage.py model serve": "serves until stopped; tests/weights runs it",
+    "$ AWMWEB_AGENTS=local": "needs the model of the block above; tests/weights runs both commands",
     "make train-demo": "trains for ten minutes; `make test-train` walks the same program",
     "make strategies": "trains for hours; tests/examples/test_strategies.py walks the same program",
     "AWMWEB_URL=http://127.0.0.1:8000 AWMWEB_TOKEN=<scope agent>": "trains a model of 0.6 billion parameters on a GPU",

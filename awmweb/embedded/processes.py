@@ -214,6 +214,12 @@ def last_lines(log: Path, count: int = 12) -> list[str]:
         return []
 
 
+def end_with(parent: int, number: int) -> None:
+    """Let the kernel send this process a signal once `parent`, which started it, has ended."""
+    if before := _die_with(parent, number):
+        before()
+
+
 def _die_with(parent: int, number: int) -> Callable[[], None] | None:
     if not sys.platform.startswith("linux"):
         return None  # elsewhere the next start ends the leftovers

@@ -1,0 +1,95 @@
+"""`manage.py model serve | test | convert`: a model with real weights, on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from awmclient.choosing.chat import EndpointConfig
+from awmweb.embedded.processes import end_with
+from awmweb.weights import PORT, WeightsError, need
+from people.text.in_words import count
+
+PARENT = os.getppid()
+
+
+class Command(BaseCommand):
+    help = "Serve a small open model as an OpenAI endpoint, test model endpoints, and convert a trained checkpoint."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        serve = verbs.add_parser("serve", help="serve a GGUF file, or smollm2 of the package, until stopped")
+        serve.add_argument("name", help="smollm2, or a GGUF file")
+        serve.add_argument("--port", type=int, default=PORT, help=f"default {PORT}")
+        serve.add_argument("--threads", type=int, default=1, help="threads that compute; default 1")
+        serve.add_argument("--slots", type=int, default=1, help="conversations at the same time; default 1")
+        serve.add_argument("--template", type=Path, metavar="FILE", help="a chat template in place of the model's own")
+        test = verbs.add_parser("test", help="ask model endpoints of the settings for a word")
+        test.add_argument("name", nargs="?", default="", help="agent, expert or a further name; all without it")
+        convert = verbs.add_parser("convert", help="write a merged checkpoint of transformers as a GGUF file")
+        convert.add_argument("merged", type=Path, help="folder with the checkpoint's .safetensors")
+        convert.add_argument("out", type=Path, help="file to write")
+        convert.add_argument(
+            "--like", type=Path, required=True, metavar="BASE.gguf", help="the file it was trained from"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            getattr(self, options["verb"])(options)
+        except WeightsError as error:
+            raise CommandError(str(error)) from error
+
+    def serve(self, options: dict[str, Any]) -> None:
+        """Serve until a signal comes or the process that started this one ends."""
+        if not 0 <= options["port"] <= 65535 or not 1 <= options["slots"] <= 64 or not 1 <= options["threads"] <= 256:
+            raise CommandError("Expected a port up to 65535, 1 to 64 slots and 1 to 256 threads.")
+        need("xllamacpp", "gguf")
+        from awmweb.weights import serving
+
+        stop = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
+        end_with(PARENT, signal.SIGTERM)
+        model = serving.weights(options["name"])
+        template, remark = serving.template_for(model, options["template"])
+        self.stdout.write(f"Loading {model.name}, {model.megabytes} MB. {remark}")
+        self.stdout.flush()
+        server, url = serving.serve(model, template, options["port"], options["threads"], options["slots"])
+        self.stdout.write(f"model ready: {url}")
+        self.stdout.flush()
+        stop.wait()
+        del server
+
+    def test(self, options: dict[str, Any]) -> None:
+        """Ask each endpoint that has the name, and fail if one of them does not answer as it should."""
+        roles = {"agent": settings.AGENT_ENDPOINTS, "expert": settings.EXPERT_ENDPOINTS}
+        endpoints: list[tuple[str, EndpointConfig]] = [
+            (f"{role}:{name}" if name != role else role, endpoint)
+            for role, models in roles.items()
+            for name, endpoint in models.items()
+            if options["name"] in ("", name)
+        ]
+        if not endpoints:
+            named = f"named {options['name']}" if options["name"] else "configured"
+            raise CommandError(f"No model endpoint is {named}.")
+        checks = [(name, asyncio.run(endpoint.probe())) for name, endpoint in endpoints]
+        for name, check in checks:
+            self.stdout.write(f"{'ok' if check.ok else 'failed':6} {name}, {check.duration_s:.1f} s: {check.message}")
+        if failed := sum(not check.ok for _, check in checks):
+            raise CommandError(f"{count(failed, 'endpoint')} failed.")
+
+    def convert(self, options: dict[str, Any]) -> None:
+        need("gguf")
+        from awmweb.weights import converting
+
+        written = converting.convert(options["merged"], options["out"], options["like"])
+        megabytes = round(options["out"].stat().st_size / 1e6)
+        self.stdout.write(f"Wrote {options['out']}: {count(written, 'array')}, {megabytes} MB.")
