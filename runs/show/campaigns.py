@@ -17,6 +17,7 @@ from episodes.models import BranchArm, Episode, EpisodeQuerySet, Fork
 from episodes.stored.settled import settled
 from episodes.visible import visibility
 from people.access import Actor, may_see_asking, scoped, visible_or_404
+from people.text.in_words import count
 from runs.models import Campaign, CampaignPoint
 from runs.show import forks
 from runs.statistics import campaigned, forked
@@ -25,6 +26,7 @@ from runs.statistics.forked import ForkArm
 
 WITHHELD = "Outcomes are withheld until your verdict."
 NONE = "No episode could be forked: nothing is shown."
+ALL_ERASED = "All of its branches were erased since the launch: nothing is shown."
 CANCELLED = "Cancelled by a person, so nothing is said of the branches that ended."
 REASONS = 8
 """The most reasons that are listed; the others are counted together."""
@@ -33,7 +35,8 @@ REASONS = 8
 @dataclass(frozen=True)
 class CampaignProgress:
     """How far a campaign is: places with a fork, places that wait for one, places left out by reason, and branches.
-    `roots_left` roots have no fork at any place."""
+    `roots_left` roots have no fork at any place. `erased` branches, and `roots_erased` roots with all places of them,
+    were there at the launch and are gone."""
 
     made: int
     waiting: int
@@ -42,6 +45,8 @@ class CampaignProgress:
     ended: int
     roots: int
     roots_left: int
+    erased: int = 0
+    roots_erased: int = 0
 
     @property
     def share(self) -> float:
@@ -53,8 +58,8 @@ class CampaignProgress:
 
 @dataclass(frozen=True)
 class CampaignView:
-    """A campaign as an actor sees it. `finding` is None while branches are live, for a cancelled campaign, and for an
-    actor from whom outcomes are withheld."""
+    """A campaign as an actor sees it. `finding` is None while branches are live, for a cancelled campaign, for one of
+    whose episodes some were erased, and for an actor from whom outcomes are withheld."""
 
     campaign: Campaign
     progress: CampaignProgress
@@ -75,7 +80,18 @@ class CampaignView:
             return "Its first forks are being made. What their branches show is said once, at the end."
         if self.state != "ended":
             return f"{at.ended:,} of {at.branches:,} branches have ended. What they show is said once, at the end."
-        return self.finding.sentences[0] if self.finding is not None else NONE
+        if at.roots_erased:
+            of = count(self.campaign.chosen, "episode")
+            return f"Withheld: {at.roots_erased:,} of {of} {_were(at.roots_erased)} erased since the launch."
+        if self.finding is None:
+            return ALL_ERASED if at.made else NONE
+        branches = f"{at.erased:,} {'branch' if at.erased == 1 else 'branches'}"
+        erased = f" {branches} {_were(at.erased)} erased since the launch." if at.erased else ""
+        return f"{self.finding.sentences[0]}{erased}"
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"
 
 
 def branches_of(campaign: Campaign) -> EpisodeQuerySet:
@@ -107,12 +123,14 @@ def seen(actor: Actor, campaign: Campaign) -> CampaignView:
     )
     branches = list(branches_of(campaign).only("pk", "fork_id", "branch_arm", "policy_kind", "state"))
     done = set(settled().filter(pk__in=branches_of(campaign).values("pk")).values_list("pk", flat=True))
-    progress = _progress(points, branches, done)
+    progress = _progress(campaign, points, branches, done)
     state = state_of(campaign, progress)
     if not _sees_ends(actor, points):
         # that an episode is in a campaign of failed ones would say how it ended
         return CampaignView(campaign, progress, state, is_withheld=True)
-    finding = _finding(actor, campaign, points, branches, done) if state == "ended" and branches else None
+    # those that are left were chosen by who erased the others
+    is_whole = state == "ended" and branches and not progress.roots_erased
+    finding = _finding(actor, campaign, points, branches, done) if is_whole else None
     return CampaignView(campaign, progress, state, finding=finding, points=points)
 
 
@@ -143,13 +161,19 @@ def state_of(campaign: Campaign, progress: CampaignProgress) -> str:
     return "ended" if progress.ended == progress.branches else "running"
 
 
-def _progress(points: Sequence[CampaignPoint], branches: Sequence[Episode], done: Collection[str]) -> CampaignProgress:
+def _progress(
+    campaign: Campaign, points: Sequence[CampaignPoint], branches: Sequence[Episode], done: Collection[str]
+) -> CampaignProgress:
     reasons = Counter(one.reason for one in points if one.reason)
     kept = dict(reasons.most_common(REASONS))
     if rest := sum(reasons.values()) - sum(kept.values()):
         kept["for other reasons"] = rest
     roots = {one.root_id for one in points}
     used = {one.root_id for one in points if not one.reason}
+    tries = {one.fork_id: 2 * one.fork.tries for one in points if one.fork is not None}
+    # a place goes with its root or its fork, so a root has lost all of them or some
+    places_of = Counter(one.root_id for one in points)
+    whole = sum(places_left >= max(1, len(campaign.points)) for places_left in places_of.values())
     return CampaignProgress(
         made=sum(one.fork_id is not None for one in points),
         waiting=sum(one.fork_id is None and not one.reason for one in points),
@@ -158,6 +182,8 @@ def _progress(points: Sequence[CampaignPoint], branches: Sequence[Episode], done
         ended=len(done),
         roots=len(roots),
         roots_left=len(roots - used),
+        erased=max(0, sum(tries.values()) - len(branches)),
+        roots_erased=campaign.chosen - whole,
     )
 
 
@@ -182,21 +208,20 @@ def _finding(
     for branch in branches:
         of_fork[str(branch.fork_id)].append(branch)
 
-    def arm_of(fork_id: str, arm: BranchArm) -> ForkArm:
-        mine = [one.pk for one in of_fork[fork_id] if one.branch_arm == arm]
-        types = [ends[pk] for pk in mine if pk in ends]
-        return ForkArm(len(mine), len(types), types.count("complete"), sum(pk not in done for pk in mine))
+    def arm_of(fork: Fork, arm: BranchArm) -> ForkArm:
+        mine = [one.pk for one in of_fork[fork.pk] if one.branch_arm == arm]
+        return forked.arm_of(fork.tries, mine, ends, done)
 
     pairs = [
         RootPair(
             root=point.root_id,
             kind=point.root.scenario or "other",
             at=point.share,
-            treated=arm_of(point.fork_id, BranchArm.TREATED),
-            control=arm_of(point.fork_id, BranchArm.CONTROL),
+            treated=arm_of(point.fork, BranchArm.TREATED),
+            control=arm_of(point.fork, BranchArm.CONTROL),
         )
         for point in points
-        if point.fork_id is not None
+        if point.fork is not None
     ]
     fixed = "script" in {*(one.root.policy_kind for one in points if one.fork_id), *(b.policy_kind for b in branches)}
     return campaigned.finding(pairs, campaigns=asking_too(campaign), fixed=fixed)

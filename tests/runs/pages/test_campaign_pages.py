@@ -7,6 +7,7 @@ import json
 import pytest
 from django.test import Client
 
+from awmweb.erasing.episodes import erase_episode
 from awmweb.erasing.persons import erase_person
 from episodes.models import Episode, Fork, OutcomeHold, VerifierOutcome
 from people.access import person
@@ -168,3 +169,47 @@ def test_campaigns_of_the_same_steps_share_the_error(campaign, ada):
         CampaignPoint.objects.create(campaign=again, root=one.root, share=one.share, seq=one.seq, reason="left out")
     assert campaigns.asking_too(campaign) == 2
     assert "Shown to help" not in campaigns.seen(ada, campaign).sentence
+
+
+def nothing_differs(campaign):
+    """Make the change do nothing: a half of the branches of each arm is complete."""
+    for fork in Fork.objects.all():
+        for arm in ("treated", "control"):
+            pks = Episode.every.filter(fork=fork, branch_arm=arm).order_by("key").values_list("pk", flat=True)
+            for pk, reward_type in zip(pks, ("complete", "others"), strict=True):
+                VerifierOutcome.objects.filter(episode=pk).update(reward_type=reward_type)
+
+
+def failed_branches(arm):
+    return Episode.every.filter(branch_arm=arm, outcomes__reward_type="others").values_list("pk", flat=True)
+
+
+def test_erased_failures_of_branches_show_nothing(campaign, ada):
+    """The treated branches that failed are erased, as an admin can: all that are left are complete."""
+    nothing_differs(campaign)
+    for pk in failed_branches("treated"):
+        erase_episode(ada, pk)
+    found = campaigns.seen(ada, campaigns.visible(ada, campaign.pk))
+    assert {one.verdict for one in found.finding.cells} == {""}
+    assert (found.progress.erased, found.finding.cells[0].lost) == (16, 8)
+    assert found.sentence.startswith("At no time of an episode shown to help or harm")
+    assert found.sentence.endswith(" 16 branches were erased since the launch.")
+
+
+def test_erased_roots_withhold_what_a_campaign_says(campaign, ada):
+    assert "Shown to help" in campaigns.seen(ada, campaign).sentence
+    erase_episode(ada, CampaignPoint.objects.first().root_id)
+    found = campaigns.seen(ada, campaigns.visible(ada, campaign.pk))
+    assert (found.sentence, found.finding) == ("Withheld: 1 of 8 episodes was erased since the launch.", None)
+    page = html(as_person(ada).get(f"/campaigns/{campaign.pk}/"))
+    assert found.sentence in page and "Shown to help" not in page
+    for root in set(CampaignPoint.objects.values_list("root", flat=True)):
+        erase_episode(ada, root)
+    assert campaigns.seen(ada, campaign).sentence == "Withheld: 8 of 8 episodes were erased since the launch."
+
+
+def test_campaign_without_branches_names_their_erasure(campaign, ada):
+    Episode.every.filter(origin="branch").delete()
+    assert campaigns.seen(ada, campaign).sentence == campaigns.ALL_ERASED
+    CampaignPoint.objects.update(fork=None, reason="The world differs.")
+    assert campaigns.seen(ada, campaign).sentence == campaigns.NONE
