@@ -1,5 +1,5 @@
 """The runs app: calls a rollouts worker for parked episodes whose ask is closed. Registers a
-column of the list of episodes, and which numbers of runs a repaired verifier changes."""
+column of the list of episodes, and which numbers of runs and campaigns a repaired verifier changes."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class RunsConfig(AppConfig):
         recording.on_end(feeding.episode_ended)
         rejudging.on_change(paying.forget)
         rejudging.on_reading(rejudging.RUN, errata.numbers_of_runs)
+        rejudging.on_reading(rejudging.CAMPAIGN, errata.numbers_of_campaigns)
         columns.register("tokens", spending.tokens_in)
         operating.register("agent models", failing.models)
         operating.register("environment servers", failing.servers)

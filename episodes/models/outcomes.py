@@ -207,14 +207,15 @@ class RejudgedEpisode(AppendOnly):
 
 
 class Erratum(AppendOnly):
-    """What a repaired verifier changed in the numbers of a run, or in the rows of an export: before, after, and by
-    which pass. Exactly one of `run` and `export`, the ID of an export, is set."""
+    """What a repaired verifier changed in the numbers of a run or campaign, or in the rows of an export: before, after,
+    and by which pass. Exactly one of `run`, `export` and `campaign` is set; the latter two are IDs."""
 
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="errata")
     rejudging = models.ForeignKey(Rejudging, on_delete=models.CASCADE, related_name="errata")
     run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.CASCADE, related_name="errata")
     export = models.CharField(max_length=40, blank=True)
+    campaign = models.CharField(max_length=40, blank=True, default="", db_default="")
     before = JsonText()
     after = JsonText()
     at = models.DateTimeField(auto_now_add=True)
@@ -223,14 +224,22 @@ class Erratum(AppendOnly):
         verbose_name_plural = "errata"
         constraints = [
             models.UniqueConstraint(
-                fields=["rejudging", "run", "export"], nulls_distinct=False, name="one_erratum_per_subject"
+                fields=["rejudging", "run", "export", "campaign"], nulls_distinct=False, name="one_erratum_a_subject"
             ),
-            models.CheckConstraint(condition=Q(run__isnull=True) ^ Q(export=""), name="erratum_of_a_run_or_an_export"),
+            models.CheckConstraint(
+                condition=Q(run__isnull=False, export="", campaign="")
+                | Q(~Q(export=""), run__isnull=True, campaign="")
+                | Q(~Q(campaign=""), run__isnull=True, export=""),
+                name="erratum_of_one_subject",
+            ),
         ]
-        indexes = [models.Index(fields=["export"], condition=~Q(export=""), name="errata_of_export")]
+        indexes = [
+            models.Index(fields=["export"], condition=~Q(export=""), name="errata_of_export"),
+            models.Index(fields=["campaign"], condition=~Q(campaign=""), name="errata_of_campaign"),
+        ]
 
     def __str__(self) -> str:
-        return f"erratum of {self.run_id or self.export}"
+        return f"erratum of {self.run_id or self.export or self.campaign}"
 
 
 class OutcomeHold(models.Model):

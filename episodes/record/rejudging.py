@@ -37,16 +37,16 @@ CODE_MAX, REASON_MAX = 64_000, 20_000
 NAME = "verify_task_completion"
 SNAPSHOT_TRIES = 5
 """Attempts to end a pass while others write the same rows."""
-RUN, EXPORT = "run", "export"
+RUN, EXPORT, CAMPAIGN = "run", "export", "campaign"
 Numbers = Mapping[str, Any]
 Reading = Callable[[Project, Collection[str]], Mapping[str, Numbers]]
-"""The numbers of each run or export that some of these episodes are in, by its ID, as they read now."""
+"""The numbers of each run, export or campaign that some of these episodes are in, by its ID, as they read now."""
 _readings: dict[str, Reading] = {}
 _on_change: list[Callable[[Collection[str]], None]] = []
 
 
 def on_reading(kind: str, reading: Reading) -> None:
-    """Register how the numbers of runs, or the rows of exports, are read."""
+    """Register how the numbers of runs and campaigns, or the rows of exports, are read."""
     _readings[kind] = reading
 
 
@@ -195,7 +195,7 @@ def _problem(rejudging: Rejudging) -> str:
 
 
 def _take_effect(rejudging: Rejudging, version: VerifierVersion) -> None:
-    """Change the outcomes that count, and write an erratum for each run and export that reads otherwise then."""
+    """Change the outcomes that count, and write an erratum for what reads otherwise then."""
     source = VerifierOutcome.Source
     changed = {row.episode_id: row for row in rejudging.episodes.filter(result=RejudgedEpisode.Result.CHANGED)}
     before = {kind: read(rejudging.project, changed.keys()) for kind, read in _readings.items()}
@@ -228,6 +228,7 @@ def _take_effect(rejudging: Rejudging, version: VerifierVersion) -> None:
             rejudging=rejudging,
             run_id=subject if kind == RUN else None,
             export=subject if kind == EXPORT else "",
+            campaign=subject if kind == CAMPAIGN else "",
             before=_other_than(numbers, after[kind].get(subject, {})),
             after=_other_than(after[kind].get(subject, {}), numbers),
         )

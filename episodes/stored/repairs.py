@@ -80,5 +80,9 @@ def errata_of_runs(runs: Collection[str]) -> QuerySet[Erratum]:
     return errata().filter(run__in=runs)
 
 
+def errata_of_campaign(campaign: str) -> QuerySet[Erratum]:
+    return errata().filter(campaign=campaign)
+
+
 def errata_of_exports(exports: Collection[str]) -> QuerySet[Erratum]:
     return errata().filter(export__in=exports)

@@ -14,9 +14,10 @@ from episodes.api import CURSOR, LIMIT
 from episodes.find.selection import newest
 from people.access import Actor
 from people.http import REFUSALS, actor_of, answer_of, refuse_unknown
+from runs.api.verifiers import ErratumView, erratum_view
 from runs.models import Campaign, CampaignPoint
 from runs.play import campaigning
-from runs.show import campaigns
+from runs.show import campaigns, errata
 
 router = Router(tags=["runs"])
 
@@ -93,6 +94,7 @@ class CampaignDetail(CampaignLine):
     sentence: str
     kinds: list[str]
     cells: list[CampaignCellView]
+    errata: list[ErratumView] = []
 
 
 class CampaignList(Schema):
@@ -139,6 +141,7 @@ def _campaign(actor: Actor, campaign: Campaign) -> CampaignDetail:
         withheld=seen.is_withheld,
         kinds=shown.sentences[1:] if shown is not None else [],
         cells=shown.cells if shown is not None else [],
+        errata=[erratum_view(one) for one in errata.of_campaign(seen)],
         **_renamed(campaign),
         **withheld,
     )

@@ -36,7 +36,7 @@ class NumberView(Schema):
 
 
 class ErratumView(Schema):
-    """What a repaired verifier changed in the numbers of a `run`, or in the rows of an `export`."""
+    """What a repaired verifier changed in the numbers of a `run` or `campaign`, or in the rows of an `export`."""
 
     at: datetime
     task: str
@@ -45,6 +45,7 @@ class ErratumView(Schema):
     why: str
     run: str | None
     export: str | None
+    campaign: str | None = None
     changes: list[NumberView]
 
 
@@ -97,4 +98,10 @@ def _pass(judging: Rejudging) -> RejudgingView:
 
 
 def erratum_view(erratum: errata.ReadableErratum) -> ErratumView:
-    return answer_of(ErratumView, erratum, run=erratum.run.pk if erratum.run else None, export=erratum.export or None)
+    return answer_of(
+        ErratumView,
+        erratum,
+        run=erratum.run.pk if erratum.run else None,
+        export=erratum.export or None,
+        campaign=erratum.campaign.pk if erratum.campaign else None,
+    )

@@ -21,7 +21,7 @@ from people.requests.forms import FormFields, number_in, read, text_of
 from runs.launch import launching
 from runs.models import Campaign
 from runs.play import campaigning, forking
-from runs.show import campaigns, charts, timing
+from runs.show import campaigns, charts, errata, timing
 
 LISTED, ROOTS = 10, 200
 """The most campaigns, and roots of one, on a page."""
@@ -134,6 +134,7 @@ def campaign_page(request: MemberRequest, pk: str) -> HttpResponse:
         "labels": campaigns.labels(campaign),
         "change": next(iter(campaign.change.values()), ""),
         "may_launch": holds(actor, may_launch),
+        "errata": errata.of_campaign(report),
     }
     return render(request, "runs/campaign.html", context)
 

@@ -7,7 +7,7 @@ Owns which rows are pairs of one root, and who sees what they show. Leaves the a
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,7 +20,7 @@ from people.access import Actor, may_see_asking, scoped, visible_or_404
 from people.text.in_words import count
 from runs.models import Campaign, CampaignPoint
 from runs.show import forks
-from runs.statistics import campaigned, forked
+from runs.statistics import campaigned, forked, rereading
 from runs.statistics.campaigned import CampaignFinding, RootPair
 from runs.statistics.forked import ForkArm
 
@@ -36,7 +36,7 @@ REASONS = 8
 class CampaignProgress:
     """How far a campaign is: places with a fork, places that wait for one, places left out by reason, and branches.
     `roots_left` roots have no fork at any place. `erased` branches, and `roots_erased` roots with all places of them,
-    were there at the launch and are gone."""
+    were there at the launch and were erased since."""
 
     made: int
     waiting: int
@@ -204,27 +204,33 @@ def _finding(
     done: Collection[str],
 ) -> CampaignFinding:
     ends = visibility.verdict_types(actor, [one.pk for one in branches])
-    of_fork: dict[str, list[Episode]] = defaultdict(list)
+    by_fork: dict[str, list[Episode]] = defaultdict(list)
     for branch in branches:
-        of_fork[str(branch.fork_id)].append(branch)
-
-    def arm_of(fork: Fork, arm: BranchArm) -> ForkArm:
-        mine = [one.pk for one in of_fork[fork.pk] if one.branch_arm == arm]
-        return forked.arm_of(fork.tries, mine, ends, done)
-
-    pairs = [
-        RootPair(
-            root=point.root_id,
-            kind=point.root.scenario or "other",
-            at=point.share,
-            treated=arm_of(point.fork, BranchArm.TREATED),
-            control=arm_of(point.fork, BranchArm.CONTROL),
-        )
-        for point in points
-        if point.fork is not None
-    ]
+        by_fork[str(branch.fork_id)].append(branch)
     fixed = "script" in {*(one.root.policy_kind for one in points if one.fork_id), *(b.policy_kind for b in branches)}
-    return campaigned.finding(pairs, campaigns=asking_too(campaign), fixed=fixed)
+    asking = asking_too(campaign)
+
+    def reading(types: Mapping[str, str]) -> CampaignFinding:
+        def arm_of(fork: Fork, arm: BranchArm) -> ForkArm:
+            mine = [one.pk for one in by_fork[fork.pk] if one.branch_arm == arm]
+            return forked.arm_of(fork.tries, mine, types, done)
+
+        pairs = [
+            RootPair(
+                root=point.root_id,
+                kind=point.root.scenario or "other",
+                at=point.share,
+                treated=arm_of(point.fork, BranchArm.TREATED),
+                control=arm_of(point.fork, BranchArm.CONTROL),
+            )
+            for point in points
+            if point.fork is not None
+        ]
+        return campaigned.finding(pairs, campaigns=asking, fixed=fixed)
+
+    now = reading(ends)
+    first = forks.first_reading(ends, branches) if any(one.verdict for one in now.cells) else None
+    return now if first is None else rereading.campaign(now, reading(first))
 
 
 def asking_too(campaign: Campaign) -> int:

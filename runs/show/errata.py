@@ -1,6 +1,7 @@
-"""Reads: the numbers of runs that a repaired verifier can change, and the errata of a run in words.
+"""Reads: the numbers of runs and campaigns that a repaired verifier can change, and their errata in words.
 
-Owns which numbers of a run an erratum names: what it says, its outcomes by arm, and its curve over training steps.
+Owns which numbers an erratum names: what a run says, its outcomes by arm, and its curve over training steps; and what
+a campaign says.
 `episodes.record.rejudging` reads them before and after a change.
 """
 
@@ -17,7 +18,9 @@ from episodes.stored import outcomes, repairs
 from episodes.visible import visibility
 from people.access import Actor, sees_outcomes, system
 from people.models import Project
-from runs.models import Plan
+from runs.models import Campaign, CampaignPoint, Plan
+from runs.show import campaigns
+from runs.show.campaigns import CampaignView
 from runs.show.comparison import COMPLETE, compare_run
 
 
@@ -43,7 +46,8 @@ class ReadableErratum:
     rejudging: Rejudging
     run: Run | None = None
     export: str = ""
-    """The ID of the export whose rows changed, if it is not of a run."""
+    """The ID of the export whose rows changed, if it is of one."""
+    campaign: Campaign | None = None
 
 
 def numbers_of_runs(project: Project, episodes: Collection[str]) -> dict[str, dict[str, Any]]:
@@ -52,6 +56,20 @@ def numbers_of_runs(project: Project, episodes: Collection[str]) -> dict[str, di
     runs = Run.objects.filter(pk__in=set(run_ids), project=project)
     planned = set(Plan.objects.filter(pk__in=runs.values("pk")).values_list("pk", flat=True))
     return {run.pk: _numbers(run, is_planned=run.pk in planned) for run in runs.select_related("project")}
+
+
+def numbers_of_campaigns(project: Project, episodes: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return what each campaign with branches among these episodes says, as it reads now."""
+    made = CampaignPoint.objects.filter(fork__branches__in=list(episodes), campaign__project=project)
+    rows = Campaign.objects.filter(pk__in=made.values("campaign")).select_related("project")
+    return {one.pk: {"statements": _statements(one)} for one in rows}
+
+
+def _statements(campaign: Campaign) -> dict[str, str]:
+    report = campaigns.seen(system(campaign.project), campaign)
+    kinds = report.finding.sentences[1:] if report.finding is not None else []
+    # the sentence of a kind of tasks begins with its name
+    return {"What the campaign says": report.sentence} | {one.partition(":")[0]: one for one in kinds}
 
 
 def _numbers(run: Run, *, is_planned: bool) -> dict[str, Any]:
@@ -90,6 +108,13 @@ def of_run(actor: Actor, run_id: str) -> list[ReadableErratum]:
     return [of_erratum(one) for one in repairs.errata_of_runs([run_id])]
 
 
+def of_campaign(report: CampaignView) -> list[ReadableErratum]:
+    """Return the errata of a campaign, the newest first; none for who does not see its outcomes."""
+    if report.is_withheld:
+        return []
+    return [of_erratum(one) for one in repairs.errata_of_campaign(report.campaign.pk)]
+
+
 def of_erratum(erratum: Erratum) -> ReadableErratum:
     """Return an erratum in words. Of an export it has no numbers: its page has the rows."""
     by = erratum.rejudging
@@ -100,10 +125,11 @@ def of_erratum(erratum: Erratum) -> ReadableErratum:
         str(version or "the verifier of the pack"),
         by.created_by,
         str(version.reason) if version is not None else "",
-        _changes(erratum) if erratum.run_id is not None else [],
+        [] if erratum.export else _changes(erratum),
         by,
         erratum.run,
         erratum.export,
+        Campaign.objects.filter(pk=erratum.campaign).first() if erratum.campaign else None,
     )
 
 

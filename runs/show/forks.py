@@ -161,8 +161,15 @@ def shown_by(
 
     now = reading(ends)
     # few differ, and only a difference that is said needs the first outcomes
-    first = outcomes.first_types(one.pk for one in branches) if now.verdict else {}
+    first = first_reading(ends, branches) if now.verdict else None
+    return now if first is None else rereading.fork(now, reading(first))
+
+
+def first_reading(now: Mapping[str, str], branches: Sequence[Episode]) -> dict[str, str] | None:
+    """Return the reward types of branches that counted before a verifier was repaired, from those that count now; None
+    if none was repaired."""
+    first = outcomes.first_types(branch.pk for branch in branches)
     if not first:
-        return now
-    before = {pk: first.get(pk, said) for pk, said in ends.items()}
-    return rereading.fork(now, reading({pk: said for pk, said in before.items() if said not in NOT_COUNTED}))
+        return None
+    before = {pk: first.get(pk, current) for pk, current in now.items()}
+    return {pk: reward_type for pk, reward_type in before.items() if reward_type not in NOT_COUNTED}

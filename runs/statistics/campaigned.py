@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from people.text.in_words import count, percent
+from runs.statistics import sentences
 from runs.statistics.deciding import is_shown, word
 from runs.statistics.forked import ForkArm
 from runs.statistics.paired import Interval, cluster_interval, holm, sign_flip
@@ -43,7 +44,8 @@ class RootPair:
 @dataclass(frozen=True)
 class CampaignCell:
     """What the roots of a kind show at one place. `roots` are those with an outcome in both arms, `unknown` the others;
-    `lost` branches have no outcome. `p` is after Holm over all places and kinds that share an error."""
+    `lost` branches have no outcome. `p` is after Holm over all places and kinds that share an error. `withheld` is a
+    verdict that only the outcomes of a repaired verifier show."""
 
     kind: str
     at: int
@@ -56,6 +58,7 @@ class CampaignCell:
     interval: Interval | None = None
     p: float | None = None
     verdict: str = ""
+    withheld: str = ""
 
     @property
     def words(self) -> str:
@@ -67,9 +70,13 @@ class CampaignCell:
         lost = f" {self.lost:,} {'branch' if self.lost == 1 else 'branches'} ended without an outcome."
         return (
             f"{count(self.roots, 'episode')}, {percent(self.treated)} complete with the change, "
-            f"{percent(self.control)} without. {points(self.difference)}{span}{p}: {self.verdict or 'not shown'}."
+            f"{percent(self.control)} without. {points(self.difference)}{span}{p}: {self._word}."
             f"{lost if self.lost else ''}"
         )
+
+    @property
+    def _word(self) -> str:
+        return self.verdict or ("withheld after an erratum" if self.withheld else "not shown")
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,7 @@ class CampaignFinding:
     cells: list[CampaignCell]
     sentences: list[str]
     least: int
+    is_fixed: bool = False
 
     def of(self, kind: str) -> list[CampaignCell]:
         return [one for one in self.cells if one.kind == kind]
@@ -111,9 +119,14 @@ def finding(pairs: Sequence[RootPair], *, campaigns: int = 1, fixed: bool = Fals
     cells: list[CampaignCell] = []
     for family in (kinds[:1], kinds[1:]):
         cells += _family([_of(pairs, kind, at) for kind in family for at in places], level, fixed)
-    sentences = [_sentence(kind, [one for one in cells if one.kind == kind], len(places)) for kind in kinds]
-    least = least_roots(len(places), len(kinds), campaigns)
-    return CampaignFinding(cells, [_with_limits(sentences[0], cells, least, fixed), *sentences[1:]], least)
+    return of_cells(cells, least_roots(len(places), len(kinds), campaigns), fixed=fixed)
+
+
+def of_cells(cells: Sequence[CampaignCell], least: int, *, fixed: bool) -> CampaignFinding:
+    """Return these cells with a sentence for each of their kinds; fewer than `least` roots can show nothing."""
+    kinds, places = list(dict.fromkeys(one.kind for one in cells)), len({one.at for one in cells})
+    texts = [_sentence(kind, [one for one in cells if one.kind == kind], places) for kind in kinds]
+    return CampaignFinding(list(cells), [_with_limits(texts[0], cells, least, fixed), *texts[1:]], least, fixed)
 
 
 def _of(pairs: Sequence[RootPair], kind: str, at: int) -> tuple[str, int, list[RootPair]]:
@@ -201,6 +214,10 @@ def _cell(kind: str, at: int, pairs: Sequence[RootPair], measured: _Measured, p:
 
 def _sentence(kind: str, cells: Sequence[CampaignCell], places: int) -> str:
     """Return what a kind of tasks shows, and no more: the latest place at which the change is shown to help."""
+    hidden = [one for one in cells if one.withheld]
+    if hidden and not any(one.verdict for one in cells):
+        corrected = [replace(one, verdict=one.withheld, withheld="") for one in cells]
+        return sentences.reread(_sentence(kind, corrected, places), "campaign")
     roots = max((one.roots for one in cells), default=0)
     on = "on this episode" if roots == 1 else f"on these {count(roots, 'episode')}"
     shown = {word: [one for one in cells if one.verdict == verdict] for word, verdict in WORDS.items()}
@@ -211,8 +228,9 @@ def _sentence(kind: str, cells: Sequence[CampaignCell], places: int) -> str:
         numbers = [f" {_numbers(one, places)}" for one in cells if places == 1 and one.difference is not None]
         end = " That does not prove that it does nothing."
     else:
-        rest = [one for one in cells if not one.verdict]
+        rest = [one for one in cells if not one.verdict and not one.withheld]
         end = f" Not shown{_places(rest, places)}, which does not prove that it is too late." if rest else ""
+        end += f" Withheld after an erratum{_places(hidden, places)}." if hidden else ""
     text = " and ".join(parts)
     return f"{f'{kind}: {text}' if kind else text[:1].upper() + text[1:]}.{''.join(numbers)}{end}"
 

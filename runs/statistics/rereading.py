@@ -1,5 +1,5 @@
-"""What may be said of a run or a fork whose outcomes a repaired verifier corrected: what both readings show, and
-nothing else.
+"""What may be said of a run, a fork or a campaign whose outcomes a repaired verifier corrected: what both readings
+show, and nothing else.
 
 The claims of a run are read again with the error that the launch gave them, those of a fork with that of its tree. A
 statement that needs the first reading, too, is never said more often than that reading says it, for any repair and any
@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from runs.statistics import deciding, sentences
+from runs.statistics import campaigned, deciding, sentences
+from runs.statistics.campaigned import CampaignFinding
 from runs.statistics.contrast import Contrast, Running, UnitResult
 from runs.statistics.forked import ForkFinding
 from runs.statistics.offers import Anytime, Effect
@@ -45,6 +46,19 @@ def fork(now: ForkFinding, first: ForkFinding) -> ForkFinding:
     if not _is_new(now.verdict, first.verdict):
         return now
     return replace(now, verdict="", sentence=sentences.reread(now.sentence, "fork"))
+
+
+def campaign(now: CampaignFinding, first: CampaignFinding) -> CampaignFinding:
+    """Return what a campaign shows without what the first outcomes of its branches did not show. Both have the same
+    roots, kinds and places."""
+    before = {(one.kind, one.at): one.verdict for one in first.cells}
+    cells = [
+        replace(cell, verdict="", withheld=cell.verdict)
+        if _is_new(cell.verdict, before.get((cell.kind, cell.at), ""))
+        else cell
+        for cell in now.cells
+    ]
+    return now if cells == now.cells else campaigned.of_cells(cells, now.least, fixed=now.is_fixed)
 
 
 def _both(now: UnitResult | None, first: UnitResult | None) -> UnitResult | None:

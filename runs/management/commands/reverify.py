@@ -68,9 +68,8 @@ class Command(BaseCommand):
         by = done.version or "the verifier of the pack"
         self.stdout.write(f"Judged {sum(counts.values())} by {by}: {', '.join(parts)}")
         for erratum in done.errata.select_related("run").order_by("pk"):
-            self.stdout.write(
-                f"  erratum of {f'run {erratum.run.name}' if erratum.run else f'export {erratum.export}'}"
-            )
+            other = f"campaign {erratum.campaign}" if erratum.campaign else f"export {erratum.export}"
+            self.stdout.write(f"  erratum of {f'run {erratum.run.name}' if erratum.run else other}")
         if done.version is None and counts["changed"]:
             self.stdout.write("The verifier of the pack disagrees with itself; no outcome was changed.")
         if done.problem:

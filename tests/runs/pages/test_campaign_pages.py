@@ -9,7 +9,8 @@ from django.test import Client
 
 from awmweb.erasing.episodes import erase_episode
 from awmweb.erasing.persons import erase_person
-from episodes.models import Episode, Fork, OutcomeHold, VerifierOutcome
+from episodes.models import Episode, Erratum, Fork, OutcomeHold, RejudgedEpisode, VerifierOutcome, VerifierVersion
+from episodes.record import rejudging
 from people.access import person
 from people.record.members import ensure_member, issue_token
 from runs.models import Campaign, CampaignPoint
@@ -213,3 +214,39 @@ def test_campaign_without_branches_names_their_erasure(campaign, ada):
     assert campaigns.seen(ada, campaign).sentence == campaigns.ALL_ERASED
     CampaignPoint.objects.update(fork=None, reason="The world differs.")
     assert campaigns.seen(ada, campaign).sentence == campaigns.NONE
+
+
+def repaired(campaign, actor):
+    """Have a repaired verifier find the early treated branches complete, which were not before."""
+    early = Episode.every.filter(origin="branch", branch_arm="treated", branch_seq=1)
+    Episode.every.update(scenario="helpdesk_1", task_idx=0)
+    VerifierOutcome.objects.filter(episode__in=early).update(reward_type="others")
+    about = {"project": actor.project, "scenario": "helpdesk_1", "task_idx": 0, "number": 2, "reason": "too strict"}
+    version = VerifierVersion.objects.create(**about, code="x", sha256="y", created_by=actor.name)
+    done = rejudging.begin(actor, "helpdesk_1", 0, version)
+    changed = {"result": "changed", "before": "others", "after": "complete"}
+    rejudging.keep(RejudgedEpisode(rejudging=done, episode=one, **changed) for one in early)
+    return rejudging.end(done.pk)
+
+
+def test_repaired_outcomes_alone_show_nothing(campaign, ada):
+    """No branch of an arm was complete before the repair."""
+    repaired(campaign, ada)
+    found = campaigns.seen(ada, campaigns.visible(ada, campaign.pk))
+    assert found.sentence.startswith("Withheld after an erratum. On the corrected outcomes alone: Shown to help at 0%")
+    assert [(one.verdict, one.withheld) for one in found.finding.cells] == [("", "better"), ("", "")]
+    assert found.finding.cells[0].words.endswith(": withheld after an erratum.")
+
+
+def test_campaign_that_reads_otherwise_gets_an_erratum(campaign, ada):
+    done = repaired(campaign, ada)
+    erratum = Erratum.objects.get()
+    assert (erratum.campaign, erratum.run, erratum.export) == (campaign.pk, None, "")
+    page = html(as_person(ada).get(f"/campaigns/{campaign.pk}/"))
+    assert "Erratum</h2>" in page and "too strict" in page and "What the campaign says" in page
+    token = api(issue_token(ada, "t", "launch")[1])
+    [listed] = token.get(f"/api/v1/campaigns/{campaign.pk}").json()["errata"]
+    assert listed["campaign"] == campaign.pk and listed["changes"][0]["before"].startswith("At no time of an episode")
+    [same] = token.get(f"/api/v1/verifiers/reverify/{done.pk}").json()["errata"]
+    assert same == listed
+    assert "campaign Until when?" in html(as_person(ada).get("/verifiers/helpdesk_1/0/"))

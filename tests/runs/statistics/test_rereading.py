@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from runs.statistics import rereading
+from runs.statistics import campaigned, rereading
+from runs.statistics.campaigned import RootPair
 from runs.statistics.compare import contrasts
 from runs.statistics.deciding import SHOWN, statements
+from runs.statistics.forked import ForkArm
 from tests.runs.statistics.test_compare import ARMS, many, tries
 
 AGAINST = statements(ARMS, "baseline")
@@ -48,3 +50,26 @@ def test_word_while_running_needs_the_first_reading():
     found = rereading.contrast(now, first)
     assert (found.verdict, found.running.since) == ("withheld", None)
     assert rereading.contrast(now, now) == now
+
+
+def campaign_of(*places):
+    """What a campaign of 12 roots shows, from the complete branches of four of both arms at each of these places."""
+    return campaigned.finding(
+        [
+            RootPair(f"{root}", "k", at, ForkArm(4, 4, treated), ForkArm(4, 4, control))
+            for at, (treated, control) in enumerate(places)
+            for root in range(12)
+        ]
+    )
+
+
+def test_campaign_keeps_only_places_that_both_readings_show():
+    now = campaign_of((4, 0), (4, 0))
+    found = rereading.campaign(now, campaign_of((4, 0), (1, 1)))
+    assert [(one.verdict, one.withheld) for one in found.cells] == [("better", ""), ("", "better")]
+    assert found.sentences[0].startswith("Shown to help at 0% of an episode on these 12 episodes.")
+    assert found.sentences[0].endswith(" Withheld after an erratum at 1% of an episode.")
+    opposite = rereading.campaign(now, campaign_of((0, 4), (0, 4)))
+    assert not any(one.verdict for one in opposite.cells)
+    assert opposite.sentences[0].startswith("Withheld after an erratum.") and now.sentences[0] in opposite.sentences[0]
+    assert rereading.campaign(now, now) is now
