@@ -194,9 +194,10 @@ wheels:
 	@ls dist
 
 # Runs without an effect, which a person attacks: how often something false is said, in a table; 50 minutes on two cores.
-# Before them gates, fitted with a planted need for help and without one; 5 minutes
+# Before them gates, fitted with a planted need for help and without one; 5 minutes. Then what stands beside runs
 planted: install-dev
 	@$(PY) -m bench.planted.asking
+	@$(PY) -m bench.planted.beside
 	@$(PY) -m bench.planted $(if $(MINUTES),--minutes $(MINUTES))
 
 # The kill matrix, which says what it does and what it counted, and the end of the process that watches the others

@@ -7,6 +7,7 @@ example alpha if all labels are the same. Called by `reports.py`.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -17,6 +18,8 @@ Item = Mapping[str, str]
 BOOTSTRAPS = 2_000
 FEWEST = 20
 """The fewest items with an interval: the bootstrap is unreliable with fewer."""
+RARE = 10
+"""The fewest uses of the second commonest label with an interval: with fewer, a bootstrap covers 50 to 76%."""
 # fixed, so that the same verdicts have the same interval
 SEED = 20_261_123
 
@@ -49,6 +52,17 @@ class Agreement:
     kappa: float | None
     judges: int
     fleiss: float | None = None
+    second: int = 0
+    """How often the second commonest label was given."""
+
+    @property
+    def why_no_interval(self) -> str:
+        """Why alpha has no interval, with the counts; empty if it has one."""
+        if self.alpha is None or self.alpha_low is not None:
+            return ""
+        if self.items < FEWEST:
+            return f"too few items ({self.items} of {FEWEST})"
+        return f"too few uses of the second label ({self.second} of {RARE})"
 
 
 def share(part: int, of: int) -> Share:
@@ -73,6 +87,7 @@ def agreement(items: Sequence[Item]) -> Agreement:
         kappa=kappa([(one[judges[0]], one[judges[1]]) for one in twice]) if len(judges) == 2 else None,
         judges=len(judges),
         fleiss=fleiss(twice) if len(judges) > 2 else None,
+        second=second_uses(twice),
     )
 
 
@@ -81,6 +96,12 @@ def alpha(items: Sequence[Item]) -> float | None:
 
     Items with one judgment are left out; None if all labels are the same or no item was judged twice.
     """
+    observed, expected = disagreements(items)
+    return 1 - observed / expected if expected else None
+
+
+def disagreements(items: Sequence[Item]) -> tuple[float, float]:
+    """Return the observed disagreement, as a share of judgments, and the one that chance alone would make."""
     totals: dict[str, int] = {}
     observed = 0.0
     for judgments in items:
@@ -98,7 +119,7 @@ def alpha(items: Sequence[Item]) -> float | None:
     # all pairs of judgments minus those with equal labels
     expected = n * n - sum(count * count for count in totals.values())
     # `n - 1`, because expected pairs are drawn without replacement
-    return 1 - (n - 1) * observed / expected if expected else None
+    return (observed / n, expected / (n * (n - 1))) if n else (0.0, 0.0)
 
 
 def _counts(items: Sequence[Item]) -> list[list[int]]:
@@ -143,9 +164,18 @@ def fleiss(items: Sequence[Item]) -> float | None:
     return None if only_one else (observed - chance) / (1 - chance)
 
 
+def second_uses(items: Sequence[Item]) -> int:
+    """Return how often the second commonest label was given; 0 if there is only one."""
+    return sorted([0, 0, *Counter(value for item in items for value in item.values()).values()])[-2]
+
+
 def interval(items: Sequence[Item]) -> tuple[float | None, float | None]:
-    """Return the 95% interval of alpha, by resampling items; None below `FEWEST` items, or if alpha is undefined."""
-    if len(items) < FEWEST:
+    """Return the 95% interval of alpha, by resampling items; None below `FEWEST` items, below `RARE` uses of the second
+    commonest label, or if alpha is undefined.
+
+    It is at least as wide as Wilson's interval of the observed disagreement makes it: items that differ are few, and a
+    draw of 20 items often has none, so that resampling alone covered 84%."""
+    if len(items) < FEWEST or second_uses(items) < RARE:
         return None, None
     # not the module's generator, which other code shares
     lots = random.Random(SEED)
@@ -158,4 +188,9 @@ def interval(items: Sequence[Item]) -> tuple[float | None, float | None]:
     # an interval of the few defined draws would leave out those in which all agree
     if len(alphas) < BOOTSTRAPS // 2:
         return None, None
-    return alphas[int(0.025 * len(alphas))], alphas[min(int(0.975 * len(alphas)), len(alphas) - 1)]
+    observed, expected = disagreements(items)
+    least, most = wilson(observed * len(items), len(items))
+    return (
+        min(alphas[int(0.025 * len(alphas))], 1 - most / expected),
+        max(alphas[min(int(0.975 * len(alphas)), len(alphas) - 1)], 1 - least / expected),
+    )

@@ -7,6 +7,7 @@ import random
 import krippendorff
 import pytest
 
+from bench.planted.beside import PlantedCase, alpha_covers
 from reviews.models import Review, Verdict
 from reviews.statistics import agreement, reports
 from reviews.statistics.agreement import (
@@ -81,6 +82,23 @@ def test_interval_holds_alpha_and_follows_from_its_seed():
     found = agreement.agreement(items)
     assert found.alpha_low < found.alpha < found.alpha_high < 1.0
     assert found == agreement.agreement(items)
+
+
+def test_rare_label_has_counts_instead_of_an_interval():
+    """Of 20 items with 95% accepted, intervals covered 50%; two labels of 9 and 10 uses are the edge."""
+    nine, ten = pairs("1" * 16 + "0000", "1" * 15 + "00000"), pairs("1" * 15 + "00000", "1" * 15 + "00000")
+    few, more = agreement.agreement(nine), agreement.agreement(ten)
+    assert (few.alpha_low, few.why_no_interval) == (None, "too few uses of the second label (9 of 10)")
+    assert more.alpha_low is not None and not more.why_no_interval
+    small = agreement.agreement(pairs("1101", "1011"))
+    assert small.why_no_interval == "too few items (4 of 20)"
+    assert not agreement.agreement(pairs("1" * 30, "1" * 30)).why_no_interval, "alpha itself is undefined"
+
+
+@pytest.mark.parametrize(("items", "accepted"), [(20, 0.5), (20, 0.95), (40, 0.95)])
+def test_intervals_of_a_rare_label_cover_where_they_are_printed(items, accepted):
+    case = PlantedCase("alpha", "", alpha_covers(items, accepted, 0.9 if accepted == 0.5 else 0.98), covers=True)
+    assert case.holds(*case.counted(60))
 
 
 def test_share_has_a_wilson_interval():

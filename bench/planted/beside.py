@@ -1,0 +1,138 @@
+"""What stands beside runs, in planted worlds: how often agreement, metrics, forks, campaigns and pairs say something
+false, and what their intervals cover.
+
+Run as `python -m bench.planted.beside` (part of `make planted`); it writes docs/measured/planted-beside.md. A world is
+a function of its number, so that each repeat is the same on every machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "awmweb.settings")
+import django
+
+django.setup()
+
+from reviews.statistics import agreement  # noqa: E402
+
+FALSE, COVERED = 0.05, 0.93
+TABLE = Path(__file__).resolve().parents[2] / "docs" / "measured" / "planted-beside.md"
+World = Callable[[random.Random], bool | None]
+"""Play one world: whether its word was false, or whether its interval covers; None if nothing was said."""
+
+
+@dataclass(frozen=True)
+class PlantedCase:
+    """A sentence or number in one planted world. `covers` tells an interval, at least 93% of which must hold the truth,
+    from a word, at most 5% of which may be false. `of` is how many repeats 1 stands for: slow worlds have fewer."""
+
+    subject: str
+    world: str
+    play: World
+    covers: bool = False
+    share: float = 1.0
+
+    def counted(self, repeats: int) -> tuple[int, int]:
+        """Return how many of these repeats were false or covered, and how many said something."""
+        dice = (random.Random(f"{self.subject}/{self.world}/{number}") for number in range(int(repeats * self.share)))
+        results = [seen for seen in map(self.play, dice) if seen is not None]
+        # a world without a word has no false one
+        return sum(results), len(results) if self.covers else int(repeats * self.share)
+
+    def holds(self, part: int, of: int) -> bool:
+        """Return whether the limit is kept, within three Monte Carlo errors."""
+        limit = COVERED if self.covers else FALSE
+        reach = 3 * math.sqrt(limit * (1 - limit) / of) if of else 1.0
+        return part >= (limit - reach) * of if self.covers else part <= (limit + reach) * of
+
+
+def judged_items(dice: random.Random, items: int, accepted: float, right: float = 0.9) -> list[dict[str, str]]:
+    """Return the labels of two judges who are right this often, of items of which this share is accepted."""
+    flip = {"accept": "reject", "reject": "accept"}
+    rows = []
+    for _ in range(items):
+        truth = "accept" if dice.random() < accepted else "reject"
+        rows.append({judge: truth if dice.random() < right else flip[truth] for judge in ("ada", "ben")})
+    return rows
+
+
+def alpha_of(accepted: float, right: float = 0.9) -> float:
+    """Return Krippendorff's alpha of endlessly many such items."""
+    differ, first = 2 * right * (1 - right), accepted * right + (1 - accepted) * (1 - right)
+    return 1 - differ / (2 * first * (1 - first))
+
+
+def alpha_covers(items: int, accepted: float, right: float = 0.9) -> World:
+    def play(dice: random.Random) -> bool | None:
+        low, high = agreement.interval(judged_items(dice, items, accepted, right))
+        return None if low is None or high is None else low <= alpha_of(accepted, right) <= high
+
+    return play
+
+
+def cases() -> Iterator[PlantedCase]:
+    """Yield every case, by subject."""
+    for items, accepted, right in (
+        (20, 0.5, 0.9),
+        (20, 0.9, 0.95),
+        (20, 0.95, 0.98),
+        (40, 0.95, 0.98),
+        (100, 0.9, 0.95),
+    ):
+        world = f"{items} items, {accepted:.0%} accepted, judges right in {right:.0%}"
+        yield PlantedCase("Interval of alpha", world, alpha_covers(items, accepted, right), covers=True, share=0.3)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=1000)
+    parser.add_argument("--only", default="", help="cases whose subject begins so; writes no page")
+    parser.add_argument("--output", type=Path, default=TABLE)
+    asked = parser.parse_args()
+    begun, lines, wrong = time.monotonic(), [], []
+    for case in cases():
+        if not case.subject.startswith(asked.only):
+            continue
+        part, of = case.counted(asked.repeats)
+        row = row_of(case, part, of)
+        print(row, flush=True)
+        lines.append(row)
+        wrong += [] if case.holds(part, of) else [row]
+    how = f"`python -m bench.planted.beside --repeats {asked.repeats}`: {(time.monotonic() - begun) / 60:.0f} minutes"
+    if not asked.only:
+        asked.output.write_text(page(lines, how), encoding="utf-8")
+    if wrong:
+        raise SystemExit("beyond three Monte Carlo errors:\n" + "\n".join(wrong))
+
+
+def row_of(case: PlantedCase, part: int, of: int) -> str:
+    share = part / of if of else 0.0
+    error = 100 * math.sqrt(share * (1 - share) / of) if of else 0.0
+    what = "covers" if case.covers else "false"
+    return f"| {case.subject} | {case.world} | {what} | {of:,} | {100 * share:.1f} | {error:.1f} |"
+
+
+def page(lines: list[str], how: str) -> str:
+    head = [
+        "# Planted truth beside runs",
+        "",
+        "The last run of `make planted` for what stands beside runs. A word may be false in at most 5% of worlds, an",
+        "interval must cover the truth in at least 93%, within three Monte Carlo errors. Worlds without an interval are",
+        "not counted.",
+        "",
+        "| what is said | planted world | kind | worlds | percent | Monte Carlo error |",
+        "| --- | --- | --- | ---: | ---: | ---: |",
+    ]
+    return "\n".join([*head, *lines, "", f"{how}.", ""])
+
+
+if __name__ == "__main__":
+    main()
