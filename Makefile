@@ -194,7 +194,7 @@ wheels:
 	@ls dist
 
 # Runs without an effect, which a person attacks: how often something false is said, in a table; 50 minutes on two cores.
-# Before them gates, fitted with a planted need for help and without one; 5 minutes. Then what stands beside runs
+# Before them gates, fitted with a planted need for help and without one; 5 minutes. Then statements beside those of runs
 planted: install-dev
 	@$(PY) -m bench.planted.asking
 	@$(PY) -m bench.planted.beside

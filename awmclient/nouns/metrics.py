@@ -23,13 +23,15 @@ class ShareView(Shape):
 
 class MiddleView(Shape):
     """Median and 90th percentile of `n` values in seconds (a share of text in `kept`), the interval that of the
-    median. No interval below six values, no 90th percentile below ten."""
+    median. No interval below six units, no 90th percentile below ten values. `censored` values are only known to be
+    larger than something: asks without an answer. `median`, `high` and `p90` are null where they were not reached."""
 
     n: int
     median: float | None = None
     low: float | None = None
     high: float | None = None
     p90: float | None = None
+    censored: int = 0
 
 
 class RateView(Shape):

@@ -1,4 +1,4 @@
-"""What stands beside runs, in planted worlds: how often agreement, metrics, forks, campaigns and pairs say something
+"""Statements beside those of runs, in planted worlds: how often agreement, metrics, forks, campaigns and pairs say something
 false, and what their intervals cover.
 
 Run as `python -m bench.planted.beside` (part of `make planted`); it writes docs/measured/planted-beside.md. A world is
@@ -21,18 +21,20 @@ import django
 
 django.setup()
 
+from experts.metrics import statistics  # noqa: E402
+from experts.metrics.statistics import Asked, Proportion  # noqa: E402
 from reviews.statistics import agreement  # noqa: E402
 
 FALSE, COVERED = 0.05, 0.93
 TABLE = Path(__file__).resolve().parents[2] / "docs" / "measured" / "planted-beside.md"
 World = Callable[[random.Random], bool | None]
-"""Play one world: whether its word was false, or whether its interval covers; None if nothing was said."""
+"""Play one world: whether a statement was false, or whether an interval covers; None if nothing was said."""
 
 
 @dataclass(frozen=True)
 class PlantedCase:
-    """A sentence or number in one planted world. `covers` tells an interval, at least 93% of which must hold the truth,
-    from a word, at most 5% of which may be false. `of` is how many repeats 1 stands for: slow worlds have fewer."""
+    """A sentence or number in one planted world. If it `covers`, it is an interval, and at least 93% must hold the
+    truth; else at most 5% may be false. `share` is the part of the repeats that is played: less in slow worlds."""
 
     subject: str
     world: str
@@ -44,7 +46,7 @@ class PlantedCase:
         """Return how many of these repeats were false or covered, and how many said something."""
         dice = (random.Random(f"{self.subject}/{self.world}/{number}") for number in range(int(repeats * self.share)))
         results = [seen for seen in map(self.play, dice) if seen is not None]
-        # a world without a word has no false one
+        # where nothing is said, nothing is false
         return sum(results), len(results) if self.covers else int(repeats * self.share)
 
     def holds(self, part: int, of: int) -> bool:
@@ -78,6 +80,60 @@ def alpha_covers(items: int, accepted: float, right: float = 0.9) -> World:
     return play
 
 
+def tasks_covered(tasks: int, seeds: int) -> World:
+    """Tasks differ in how hard they are; every episode of one asks once."""
+
+    def play(dice: random.Random) -> bool | None:
+        asks = []
+        for task in range(tasks):
+            rate = dice.betavariate(0.5, 0.5)
+            asks += [Asked(f"{task}/{n}", f"{task}", complete=dice.random() < rate) for n in range(seeds)]
+        return _holds(statistics.desk_line(asks).completed, 0.5)
+
+    return play
+
+
+def unequal_covered(dice: random.Random) -> bool | None:
+    """Thirty episodes ask once, two ask 20 times; whether the agent reads an answer is nearly one draw for each."""
+    asks = []
+    for episode, size in enumerate([1] * 30 + [20] * 2):
+        luck = dice.random() < 0.5
+        asks += [Asked(f"{episode}", read=luck if dice.random() < 0.8 else dice.random() < 0.5) for _ in range(size)]
+    return _holds(Proportion.of_asks(asks, lambda ask: ask.read), 0.5)
+
+
+def waits_covered(size: int, deadline: float = math.inf) -> World:
+    """Asks come in groups and wait for the same people: most of a wait is its group's. The median is 60 s."""
+
+    def play(dice: random.Random) -> bool | None:
+        asks = []
+        for group in range(100 // size):
+            same = dice.gauss(0, 0.9 if size > 1 else 0.0)
+            for number in range(size):
+                wait = 60 * math.exp(same + dice.gauss(0, 0.4))
+                status = "answered" if wait < deadline else "fell_back"
+                asked_s = 1e6 * group + number
+                asks.append(Asked(f"{group}/{number}", asked_s=asked_s, status=status, waited_s=min(wait, deadline)))
+        seen = statistics.waits(asks)
+        return None if seen.low is None else seen.low <= 60 and (seen.high is None or seen.high >= 60)
+
+    return play
+
+
+def rate_covered(dice: random.Random) -> bool | None:
+    """Twelve episodes of five asks; people are fast or slow on all asks of one. The rate is that of endlessly many."""
+    asks = []
+    for episode in range(12):
+        slow = math.exp(dice.gauss(0, 0.6))
+        asks += [Asked(f"{episode}", took_s=120 * slow, read=dice.random() < 0.8) for _ in range(5)]
+    seen, mean = statistics.per_hour(asks), 120 * math.exp(0.6**2 / 2)
+    return None if seen.low is None or seen.high is None else seen.low <= 0.8 * 3600 / mean <= seen.high
+
+
+def _holds(share: Proportion, truth: float) -> bool | None:
+    return None if share.low is None or share.high is None else share.low <= truth <= share.high
+
+
 def cases() -> Iterator[PlantedCase]:
     """Yield every case, by subject."""
     for items, accepted, right in (
@@ -89,6 +145,16 @@ def cases() -> Iterator[PlantedCase]:
     ):
         world = f"{items} items, {accepted:.0%} accepted, judges right in {right:.0%}"
         yield PlantedCase("Interval of alpha", world, alpha_covers(items, accepted, right), covers=True, share=0.3)
+    for tasks, seeds in ((12, 8), (24, 4), (96, 1)):
+        world = f"{tasks} tasks x {seeds} episodes"
+        yield PlantedCase("Metrics: episode completed", world, tasks_covered(tasks, seeds), covers=True)
+    yield PlantedCase("Metrics: share of asks", "30 episodes ask once, 2 ask 20 times", unequal_covered, covers=True)
+    for size in (1, 5, 10):
+        yield PlantedCase("Metrics: median wait", f"100 asks in groups of {size}", waits_covered(size), covers=True)
+    for deadline in (60, 90):
+        world = f"100 asks, median 60 s, deadline {deadline} s"
+        yield PlantedCase("Metrics: median wait", world, waits_covered(1, deadline), covers=True)
+    yield PlantedCase("Metrics: used per hour", "12 episodes of 5 asks", rate_covered, covers=True)
 
 
 def main() -> None:
@@ -124,8 +190,8 @@ def page(lines: list[str], how: str) -> str:
     head = [
         "# Planted truth beside runs",
         "",
-        "The last run of `make planted` for what stands beside runs. A word may be false in at most 5% of worlds, an",
-        "interval must cover the truth in at least 93%, within three Monte Carlo errors. Worlds without an interval are",
+        "The last run of `make planted` for statements beside those of runs. A word may be false in at most 5% of worlds, an",
+        "interval must cover the truth in at least 93%, within three Monte Carlo errors. Worlds without one are",
         "not counted.",
         "",
         "| what is said | planted world | kind | worlds | percent | Monte Carlo error |",

@@ -19,9 +19,10 @@ from fractions import Fraction
 from functools import cache
 from statistics import NormalDist, fmean, stdev
 
+from people.rates import student_quantile
 from people.text.in_words import count
 from runs.statistics import deciding
-from runs.statistics.paired import FEW_UNITS, Interval, sign_flip, student_quantile
+from runs.statistics.paired import FEW_UNITS, Interval, sign_flip
 from runs.statistics.power import POWER
 from runs.statistics.sentences import p_text, points, span_text
 

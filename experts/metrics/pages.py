@@ -27,11 +27,18 @@ from people.text.zones import zone_name, zone_of
 
 COLUMNS = {
     "asks": ("Answers", "answers that agents got, including drafts used at the deadline"),
-    "waited": ("Wait", "median time from question to answer; p90 from 10 values, interval from 6"),
-    "took": ("Answer time", "median time from claim to answer; p90 from 10 values, interval from 6"),
+    "waited": (
+        "Wait",
+        "median time from question to answer; asks without an answer would have waited longer; p90 from 10 values",
+    ),
+    "took": (
+        "Answer time",
+        "median time from claim to answer, an answer to a group once; p90 from 10 values, interval from 6 tasks",
+    ),
     "per_hour": (
         "Used per hour",
-        f"answers in time and read by the agent, per hour of claimed time; from {RATE_FROM_H * 60:.0f} minutes on",
+        "answers in time and read by the agent, per hour of claimed time, an answer to a group once; "
+        f"from {RATE_FROM_H * 60:.0f} minutes on",
     ),
     "in_time": ("In time", "share answered before the deadline"),
     "followed": ("Followed", "share where the agent's next call did what the answer said; unclear cases are excluded"),
@@ -39,7 +46,7 @@ COLUMNS = {
     "drafted": ("Started from a draft", "share of answers that started from a model's draft"),
     "completed": (
         "Episode completed",
-        "share of episodes with the verifier outcome complete; each episode counts once",
+        "share of episodes with the verifier outcome complete; each episode counts once, in the interval each task",
     ),
 }
 BESIDE = {"taken": ("Reused an answer", "share of people's answers that started from an earlier answer")}
@@ -88,7 +95,7 @@ def _headline(numbers: DeskMetrics) -> str:
         return "No asks in this period."
     if not closed:
         return f"{_whole(desk.asks)} {'ask' if desk.asks == 1 else 'asks'}, none closed yet."
-    wait = f" Median wait: {duration(desk.waited.median)}." if desk.waited.median is not None else ""
+    wait = f" Median wait: {_middle(desk.waited)[0]}." if desk.waited.n else ""
     were = "ask was" if closed == 1 else "asks were"
     return f"{_whole(desk.answered)} of {_whole(closed)} {were} answered in time.{wait}"
 
@@ -157,12 +164,14 @@ def _share(words: str, share: Proportion, more: str = "") -> MetricCell:
 
 
 def _middle(middle: Middle) -> tuple[str, tuple[str, ...]]:
-    if middle.median is None:
+    if not middle.n and not middle.censored:
         return "–", ()
-    has_range = middle.low is not None and middle.high is not None
-    between = [_span(duration(middle.low or 0), duration(middle.high or 0))] if has_range else []
+    low, high = (None if end is None else duration(end) for end in (middle.low, middle.high))
+    between = [_span(low, high)] if low and high else [f"{low} or more"] if low else []
     p90 = [f"p90 {duration(middle.p90)}"] if middle.p90 is not None else []
-    return duration(middle.median), (f"n = {_whole(middle.n)}", *between, *p90)
+    without = [f"{_whole(middle.censored)} without an answer"] if middle.censored else []
+    value = "not reached" if middle.median is None else duration(middle.median)
+    return value, (f"n = {_whole(middle.n)}", *without, *between, *p90)
 
 
 def _rate(rate: HourlyRate) -> tuple[str, tuple[str, ...]]:

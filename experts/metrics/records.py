@@ -44,6 +44,8 @@ TOOLSETS = 30
 CHOICES = 50
 LOOKED_THROUGH = 2_000
 FAULT_WORDS = 120
+GROUP_NONCE = 150
+"""As many characters of a nonce name the answer to a group."""
 TIMES = {"day": ("24 hours", 1), "week": ("7 days", 7), "month": ("30 days", 30), "all": ("All time", None)}
 
 
@@ -55,12 +57,14 @@ class AskRecord(NamedTuple):
     status: str
     reason: str
     chance: float
-    waited_s: float | None
+    asked_s: float
+    waited_s: float
     unread: bool
     source: str | None
     author_key: str | None
     behind: str | None
     author: str | None
+    nonce: str | None
     took_s: float | None
     drafted_by: str | None
     kept: float | None
@@ -68,17 +72,19 @@ class AskRecord(NamedTuple):
     run: str | None
     arm: str
     scenario: str
+    task_idx: int | None
     verdict: str | None
     late: list[str]
     passed: list[str]
 
 
 COLUMNS = (
-    *("pk", "episode_id", "status", "reason", "chance", "waited_s", "unread"),
+    *("pk", "episode_id", "status", "reason", "chance", "asked_s", "waited_s", "unread"),
     *("accepted__source", "accepted__author_key", "accepted__behind", "accepted__author"),
-    *("accepted__took_s",),
+    *("accepted__nonce", "accepted__took_s"),
     *("accepted__drafted_by", "accepted__draft_kept", "accepted__taken_from_id"),
-    *("episode__run_id", "episode__arm", "episode__scenario", "verdict__reward_type"),
+    *("episode__run_id", "episode__arm", "episode__scenario", "episode__task_idx"),
+    "verdict__reward_type",
     *("late", "passed"),
 )
 
@@ -190,7 +196,8 @@ def _rows(actor: Actor, look: Look, now: datetime) -> list[AskRecord]:
     asks = scoped(Ask.objects.filter(look.within(now)), actor.project).exclude(episode__origin=Origin.BRANCH)
     asks = asks.annotate(
         verdict=FilteredRelation("episode__outcomes", condition=by_verifier),
-        waited_s=Extract(F("closed_at") - F("created_at"), "epoch"),
+        asked_s=Extract("created_at", "epoch"),
+        waited_s=Extract(Coalesce("closed_at", now) - F("created_at"), "epoch"),
         unread=IsNull("consumed_at", True),
         late=_authors(Advice.objects.filter(late=True)),
         passed=_authors(Decline.objects.all()),
@@ -222,12 +229,15 @@ def _keys(named: list[str]) -> tuple[str, ...]:
 def _asked(row: AskRecord, did: str, is_hidden: bool) -> Asked:
     return Asked(
         episode=row.episode,
+        task="" if row.task_idx is None else f"{row.scenario}/{row.task_idx}",
+        asked_s=float(row.asked_s),
+        answer=_answer_of(row),
         run=row.run or "",
         arm=row.arm,
         status=row.status,
         reason=row.reason,
         drawn=0 < row.chance < 1,
-        waited_s=row.waited_s,
+        waited_s=float(row.waited_s),
         source=row.source or "",
         author_key=row.author_key or "",
         behind="script" if is_program(row.author_key or "", row.behind or "") else "",
@@ -243,6 +253,13 @@ def _asked(row: AskRecord, did: str, is_hidden: bool) -> Asked:
         late_by=_keys(row.late),
         passed_by=_keys(row.passed),
     )
+
+
+def _answer_of(row: AskRecord) -> str:
+    """Return what names an answer: the same for all asks of a group that were answered together, which have its nonce
+    before their own ID (`advising.nonce_of`)."""
+    sent = (row.nonce or "").removesuffix(f"/{row.pk}")[:GROUP_NONCE]
+    return f"{row.author_key}\n{sent}" if sent else ""
 
 
 def _compared(rows: list[AskRecord]) -> dict[str, str]:

@@ -10,18 +10,20 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from itertools import groupby
 from typing import Any, TypeVar
 
 from awmclient.nouns.sources import source_named
 from experts.metrics.adherence import CANNOT_TELL, FOLLOWED
-from people.rates import Z, wilson
+from people.rates import Z, effective, student_quantile, wilson
 
 RATE_FROM_H = 0.25
 P90_FROM = 10
 """With fewer values a 90th percentile is nearly the maximum."""
 EXACT_TO = 100
 WORDS = 5
+TINY = 1e-9
+"""Shares that differ by less are equal."""
 T = TypeVar("T")
 
 
@@ -29,12 +31,17 @@ T = TypeVar("T")
 class Asked:
     """One ask.
 
-    `waited_s`: until its answer. `source`, `author`, `took_s`, `drafted_by`, `kept` and `taken` (of an earlier answer)
+    `asked_s`, a time in seconds, and `waited_s`: until it was closed, or until now. `task`: what the agent worked on,
+    the same for all attempts. `answer`: the same for all asks of a group that got one answer together. `source`,
+    `author`, `took_s`, `drafted_by`, `kept` and `taken` (of an earlier answer)
     belong to the advice that the agent got. `read` is true if the agent read it, `followed` is empty if it was not
     compared. `complete`: the verifier's outcome, None without one. `late_by` and `passed_by` are keys of experts.
     """
 
     episode: str
+    task: str = ""
+    asked_s: float = 0.0
+    answer: str = ""
     run: str = ""
     arm: str = ""
     status: str = "answered"
@@ -56,6 +63,11 @@ class Asked:
     passed_by: tuple[str, ...] = ()
 
     @property
+    def unit(self) -> str:
+        """What is independent of the other asks: the task, as in the comparison of a run."""
+        return self.task or self.episode
+
+    @property
     def is_by_person(self) -> bool:
         """Whether a person answered, on a page or with a token of theirs; other tokens are programs."""
         return source_named(self.source).is_human and self.behind in ("", "person")
@@ -73,8 +85,9 @@ class Called:
 
 @dataclass(frozen=True)
 class Proportion:
-    """A count out of a total, with Wilson's interval from two episodes on; None without cases. Asks of one episode are
-    alike and one unit: counted apart, their intervals covered 87 to 89%."""
+    """A count out of a total, with Wilson's interval from two tasks on; None without cases. What belongs to one task is
+    alike and one unit, and units of unequal size are as good as fewer of one size (Kish): counted apart, intervals
+    covered 59 to 89%."""
 
     part: int = 0
     of: int = 0
@@ -91,11 +104,11 @@ class Proportion:
     def of_asks(cls, asks: Iterable[Asked], has: Callable[[Asked], bool]) -> Proportion:
         """Return the share of asks that have something."""
         some = list(asks)
-        return cls.of_counts(sum(map(has, some)), len(some), episodes_of(some))
+        return cls.of_counts(sum(map(has, some)), len(some), units_of(some))
 
     @classmethod
-    def of_counts(cls, part: int, of: int, units: int) -> Proportion:
-        """Return a share of cases that come from this number of independent units."""
+    def of_counts(cls, part: int, of: int, units: float) -> Proportion:
+        """Return a share of cases that come from this effective number of independent units."""
         units = min(units, of)
         # the interval for as many cases as there are units, at the same share
         return cls(part, of, part / of, *(wilson(part * units / of, units) if units > 1 else ())) if of else cls()
@@ -103,23 +116,67 @@ class Proportion:
 
 @dataclass(frozen=True)
 class Middle:
-    """Median and 90th percentile of `n` values; the interval is the median's, from order statistics."""
+    """Median and 90th percentile of `n` values, by Kaplan and Meier where further `censored` ones are only known to be
+    larger than something; None where they were not reached. The interval is the median's (Brookmeyer and Crowley
+    1982), from order statistics of the effective number of units; its upper end is None where it was not reached."""
 
     n: int = 0
     median: float | None = None
     low: float | None = None
     high: float | None = None
     p90: float | None = None
+    censored: int = 0
 
     @classmethod
-    def among(cls, values: Iterable[float | None]) -> Middle:
-        measured = sorted(value for value in values if value is not None)
-        n, below = len(measured), ranks_below(len(measured))
-        if not n:
-            return cls()
-        # order statistics, counted from both ends
-        low, high = (measured[below - 1], measured[n - below]) if below else (None, None)
-        return cls(n, median(measured), low, high, measured[math.ceil(0.9 * n) - 1] if n >= P90_FROM else None)
+    def among(cls, values: Iterable[float | None], units: Sequence[str] | None = None) -> Middle:
+        """Return the middle of values, those of one unit alike; without units each is one."""
+        numbers = list(values)
+        names = list(map(str, range(len(numbers)))) if units is None else units
+        kept = [(value, name) for value, name in zip(numbers, names, strict=True) if value is not None]
+        sizes = Counter(name for _, name in kept).values()
+        return cls.of_times([(value, True) for value, _ in kept], effective([*sizes]))
+
+    @classmethod
+    def of_times(cls, times: Iterable[tuple[float, bool]], units: float) -> Middle:
+        """Return the middle of times, each with whether it ended there or is only known to be longer, that come from
+        this effective number of units."""
+        some = sorted(times)
+        total, ended = len(some), sum(is_end for _, is_end in some)
+        if not ended:
+            return cls(censored=total)
+        curve = _survival(some)
+
+        def time_at(share: float, *, beyond: bool = False) -> float | None:
+            edge = share + TINY if beyond else share - TINY
+            return next((time for time, reached, _ in curve if reached >= edge), None)
+
+        here, after = time_at(0.5), time_at(0.5, beyond=True)
+        middle = here if here is None or after is None else (here + after) / 2
+        independent = math.floor(min(units, total) + TINY)
+        below = ranks_below(independent)
+        low = high = None
+        if below:
+            # how much wider than without censored times
+            wider = next((wide for time, _, wide in curve if time == here), curve[-1][2])
+            reach = (0.5 - below / independent) * max(1.0, wider * math.sqrt(total))
+            low, high = time_at(max(0.0, 0.5 - reach)), time_at(0.5 + reach, beyond=True)
+        p90 = time_at(0.9) if ended >= P90_FROM else None
+        return cls(ended, middle, low, high, p90, total - ended)
+
+
+def _survival(times: Sequence[tuple[float, bool]]) -> list[tuple[float, float, float]]:
+    """Return, at each time at which something ended, which share had ended (Kaplan and Meier), and the standard error
+    of that (Greenwood), as a part of what it is without censored times and for one value."""
+    curve, at_risk, left, spread = [], len(times), 1.0, 0.0
+    for time, same in groupby(times, key=lambda pair: pair[0]):
+        ends = [is_end for _, is_end in same]
+        if count := sum(ends):
+            left *= 1 - count / at_risk
+            spread += count / (at_risk * (at_risk - count)) if at_risk > count else 0.0
+            plain = math.sqrt(left * (1 - left))
+            curve.append((time, 1 - left, left * math.sqrt(spread) / plain if plain else 0.0))
+        at_risk -= len(ends)
+    return curve
 
 
 @dataclass(frozen=True)
@@ -196,23 +253,64 @@ def ranks_below(n: int) -> int:
 def per_hour(asks: Sequence[Asked]) -> HourlyRate:
     """Return useful answers (in time and read by the agent) per hour from claim to answer, with an interval.
 
-    The interval is that of a ratio, on a log scale. No rate on less than `RATE_FROM_H`. Claimed time without an answer
-    has no row and is not counted.
+    An answer to a group is one answer. The interval is that of a ratio of sums of tasks, on a log scale. No rate on
+    less than `RATE_FROM_H`. Claimed time without an answer has no row and is not counted.
     """
-    timed = [(is_useful(one), one.took_s / 3600) for one in asks if one.took_s is not None]
-    n, hours, useful = len(timed), sum(hours for _, hours in timed), sum(use for use, _ in timed)
+    timed = answers_of([one for one in asks if one.took_s is not None])
+    rows = [
+        (group[0].unit, any(map(is_useful, group)), sum(ask.took_s or 0.0 for ask in group) / 3600) for group in timed
+    ]
+    n, hours, useful = len(rows), sum(took for _, _, took in rows), sum(use for _, use, _ in rows)
     if hours < RATE_FROM_H:
         return HourlyRate(n, hours)
     rate = useful / hours
-    if n < 2 or not useful:
+    by_unit: dict[str, float] = {}
+    for unit, use, took in rows:
+        by_unit[unit] = by_unit.get(unit, 0.0) + use - rate * took
+    units = len(by_unit)
+    if units < 2 or not useful:
         return HourlyRate(n, hours, rate)
     # the error of a ratio of two means (delta method), relative to the rate
-    spread = math.sqrt(n / (n - 1) * sum((use - rate * took) ** 2 for use, took in timed)) / useful
-    return HourlyRate(n, hours, rate, rate * math.exp(-Z * spread), rate * math.exp(Z * spread))
+    spread = math.sqrt(units / (units - 1) * sum(one * one for one in by_unit.values())) / useful
+    free = effective([*Counter(unit for unit, _, _ in rows).values()]) - 1
+    reach = student_quantile(0.975, max(1.0, free)) * spread
+    return HourlyRate(n, hours, rate, rate * math.exp(-reach), rate * math.exp(reach))
 
 
-def episodes_of(asks: Iterable[Asked]) -> int:
-    return len({one.episode for one in asks})
+def answers_of(asks: Iterable[Asked]) -> list[list[Asked]]:
+    """Return asks by the answer that they got: those of a group that were answered together are one."""
+    groups = _by(enumerate(asks), lambda pair: pair[1].answer or pair[0]).values()
+    return [[ask for _, ask in group] for group in groups]
+
+
+def units_of(asks: Iterable[Asked]) -> float:
+    """Return the effective number of tasks of these asks."""
+    return effective([*Counter(ask.unit for ask in asks).values()])
+
+
+def busy_periods(asks: Iterable[Asked]) -> float:
+    """Return the effective number of times at which asks waited: those that wait together wait for the same people, so
+    they are one."""
+    sizes: list[int] = []
+    until = -math.inf
+    for ask in sorted(asks, key=lambda each: each.asked_s):
+        if not sizes or ask.asked_s >= until:
+            sizes.append(0)
+        sizes[-1] += 1
+        until = max(until, ask.asked_s + (ask.waited_s or 0.0))
+    return effective(sizes)
+
+
+def waits(asks: Iterable[Asked]) -> Middle:
+    """Return how long asks wait for an answer; one that fell back, or has none yet, would have waited longer."""
+    some = [ask for ask in asks if ask.waited_s is not None and ask.status != "cancelled"]
+    return Middle.of_times([(ask.waited_s or 0.0, ask.status == "answered") for ask in some], busy_periods(some))
+
+
+def answer_times(asks: Iterable[Asked]) -> Middle:
+    """Return how long people took from claim to answer, an answer to a group once."""
+    groups = answers_of([ask for ask in asks if ask.took_s is not None])
+    return Middle.among([sum(ask.took_s or 0.0 for ask in group) for group in groups], [g[0].unit for g in groups])
 
 
 def is_useful(ask: Asked) -> bool:
@@ -241,7 +339,7 @@ def desk_line(
         ),
         passed=Proportion.of_asks(asks, lambda ask: bool(ask.passed_by)),
         drafted=Proportion.of_asks(by_people, lambda ask: bool(ask.drafted_by)),
-        kept=Middle.among(one.kept for one in answered),
+        kept=Middle.among((one.kept for one in answered), [one.unit for one in answered]),
         open=state["open"],
         cancelled=state["cancelled"],
         drawn=sum(one.drawn for one in asks),
@@ -249,22 +347,22 @@ def desk_line(
         fell_back=dict(Counter(one.reason for one in asks if one.status == "fell_back").most_common()),
         run=run,
         arm=arm,
-        **_shared(answered, asks)
-        | {"took": Middle.among(one.took_s for one in by_people), "per_hour": per_hour(by_people)},
+        **_shared(answered, asks) | {"took": answer_times(by_people), "per_hour": per_hour(by_people)},
     )
 
 
 def _shared(answered: Sequence[Asked], advised: Sequence[Asked]) -> dict[str, Any]:
     compared = [one for one in advised if one.followed]
     compared_only = [one for one in compared if one.followed != CANNOT_TELL]
-    verdicts = {one.episode: one.complete for one in advised if one.complete is not None}
+    # the same for all asks of an episode
+    verdicts = {one.episode: one for one in advised if one.complete is not None}.values()
     return {
-        "waited": Middle.among(one.waited_s for one in answered),
-        "took": Middle.among(one.took_s for one in answered),
+        "waited": waits(advised),
+        "took": answer_times(answered),
         "per_hour": per_hour(answered),
         "followed": Proportion.of_asks(compared_only, lambda ask: ask.followed == FOLLOWED),
         "cannot_tell": len(compared) - len(compared_only),
-        "completed": Proportion.count(verdicts.values()),
+        "completed": Proportion.of_asks(verdicts, lambda ask: bool(ask.complete)),
         "taken": Proportion.of_asks((one for one in answered if one.is_by_person), lambda ask: ask.taken),
     }
 
@@ -312,12 +410,10 @@ def _expert_line(key: str, name: str, asks: Sequence[Asked], humans: Sequence[As
         "Cache" if kind == "cache" else name,
         asks=len(mine),
         answered=len(answered),
-        in_time=Proportion.of_counts(len(answered), len(answered) + late, episodes_of(asks)),
-        passed=Proportion.of_counts(passed, passed + len(answered) + late, episodes_of(asks)),
-        drafted=Proportion.of_counts(
-            len(begun), len(of_drafts := humans if model else answered), episodes_of(of_drafts)
-        ),
-        kept=Middle.among(one.kept for one in begun),
+        in_time=Proportion.of_counts(len(answered), len(answered) + late, units_of(asks)),
+        passed=Proportion.of_counts(passed, passed + len(answered) + late, units_of(asks)),
+        drafted=Proportion.of_counts(len(begun), len(of_drafts := humans if model else answered), units_of(of_drafts)),
+        kept=Middle.among((one.kept for one in begun), [one.unit for one in begun]),
         drawn=sum(one.drawn for one in mine),
         late=late,
         prepared=len(mine) - len(answered),

@@ -29,6 +29,8 @@ TIMES = """
 SELECT advice.took_s FROM experts_advice AS advice JOIN experts_ask AS ask ON ask.id = advice.ask_id
  WHERE ask.project_id = %(project)s AND advice.source = 'human' AND NOT advice.late AND advice.took_s IS NOT NULL
    AND NOT EXISTS (SELECT FROM experts_advice AS edited WHERE edited.supersedes_id = advice.id)
+   -- the others of a group: their one answer took the time of its first ask
+   AND right(advice.nonce, length(ask.id) + 1) <> '/' || ask.id
    AND (advice.behind = 'person' OR (advice.behind = '' AND NOT starts_with(advice.author_key, 'token:')))
  ORDER BY advice.created_at DESC LIMIT 20
 """

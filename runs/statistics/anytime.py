@@ -18,7 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from runs.statistics.paired import Interval, crossing
+from people.rates import crossing
+from runs.statistics.paired import Interval
 
 # bets at which the mixture is evaluated, as nodes of a quadrature
 NODES = 200

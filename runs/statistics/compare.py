@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
+from people.rates import effective
 from runs.statistics import deciding, sentences
 from runs.statistics.anytime import Unit, Wave, first_crossing, interval, log_e
 from runs.statistics.contrast import Contrast, Exclusions, Running, ScenarioRow, UnitResult
@@ -32,7 +33,6 @@ from runs.statistics.paired import (
     FEW_EFFECTIVE,
     FEW_UNITS,
     cluster_interval,
-    effective,
     holm,
     mcnemar,
     shrink,

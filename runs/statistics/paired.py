@@ -11,11 +11,11 @@ from __future__ import annotations
 import cmath
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from statistics import NormalDist
 
-from people.rates import Z, wilson
+from people.rates import Z, crossing, effective, student_quantile, wilson
 
 FEW_UNITS, FEW_EFFECTIVE = 6, 3
 """With five units the smallest p of a sign-flip test is .0625, which is never significant."""
@@ -61,31 +61,6 @@ def tango(won: int, lost: int, n: int, z: float = Z) -> Interval:
     here = (won - lost) / n
     low = -1.0 if here == -1 else crossing(lambda d: score(d) - z, here, -1 + 1e-12)
     return low, 1.0 if here == 1 else crossing(lambda d: -score(d) - z, here, 1 - 1e-12)
-
-
-def crossing(function: Callable[[float], float], inside: float, outside: float, fine: float = 1e-10) -> float:
-    """Return where a function that is below 0 at `inside` and not below 0 at `outside` changes, as `fine` as that.
-
-    False position needs a third of the steps of bisection. Bisection takes over at every third step, because a function
-    that is steep at its end would stall false position there, and if a value is not finite.
-
-    """
-    low, high, step = function(inside), function(outside), 0
-    if high < 0:
-        return outside
-    while abs(outside - inside) > fine:
-        step += 1
-        middle = (inside + outside) / 2
-        if step % 3 and math.isfinite(low) and math.isfinite(high):
-            # slightly beyond the guess, toward the longer side, so that both ends converge
-            guess = inside - low * (outside - inside) / (high - low)
-            middle = guess + math.copysign(0.4 * fine, middle - guess)
-        value = function(middle)
-        if value < 0:
-            inside, low = middle, value
-        else:
-            outside, high = middle, value
-    return outside
 
 
 def sign_flip(sums: Sequence[Fraction | int]) -> float:
@@ -138,11 +113,6 @@ def _tail(sizes: Counter[int], total: int, first: int) -> float:
     return math.exp(back) * max(0.0, chance) / points
 
 
-def effective(sizes: Sequence[int]) -> float:
-    """Return the number of equally large units with the same weight: G* = (sum N)^2 / sum N^2."""
-    return sum(sizes) ** 2 / sum(one * one for one in sizes) if sizes else 0.0
-
-
 def cluster_interval(sums: Sequence[float], sizes: Sequence[int], z: float = Z) -> tuple[float, Interval | None]:
     """Return the mean difference and its CV3 interval; None with too few units, a floor if nothing varies."""
     groups, tasks = len(sums), sum(sizes)
@@ -158,42 +128,6 @@ def cluster_interval(sums: Sequence[float], sizes: Sequence[int], z: float = Z) 
     # nothing varies: the upper end of Wilson's interval for a rate of 0
     wide = z * z / (groups + z * z) if error < 1e-12 else student_quantile(1 - tail, weight - 1) * error
     return delta, (max(-1.0, delta - wide), min(1.0, delta + wide))
-
-
-def student_quantile(p: float, freedom: float) -> float:
-    """Return the quantile of Student's t for p > 0.5, by bisection of its distribution; `freedom` may be a fraction."""
-    high = 2.0
-    while student(high, freedom) < p:
-        high *= 2
-    return crossing(lambda t: student(t, freedom) - p, 0.0, high)
-
-
-def student(t: float, freedom: float) -> float:
-    """Return P(T <= t) for t >= 0."""
-    return 1 - 0.5 * _beta(freedom / (freedom + t * t), freedom / 2, 0.5)
-
-
-def _beta(x: float, a: float, b: float) -> float:
-    """Return the regularized incomplete beta function, by its continued fraction (Lentz's way to evaluate one)."""
-    if x <= 0 or x >= 1:
-        return min(1.0, max(0.0, x))
-    # the fraction converges fast on this side only; the other follows by symmetry
-    if x > (a + 1) / (a + b + 2):
-        return 1 - _beta(1 - x, b, a)
-    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)) / a
-    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
-    value = d
-    for i in range(1, 300):
-        for step in (
-            i * (b - i) * x / ((a + 2 * i - 1) * (a + 2 * i)),
-            -(a + i) * (a + b + i) * x / ((a + 2 * i) * (a + 2 * i + 1)),
-        ):
-            d = 1 / (1 + step * d)
-            c = 1 + step / c
-            value *= c * d
-        if abs(c * d - 1) < 1e-14:
-            break
-    return front * value
 
 
 def holm(ps: Sequence[float]) -> list[float]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
+from people.rates import crossing
 from runs.statistics.deciding import PLANNED
-from runs.statistics.paired import FEW_UNITS, crossing
+from runs.statistics.paired import FEW_UNITS
 
 # shares of pairs that end differently, and of their variance that is due to the task
 DISCORDANT, BETWEEN = 0.3, 0.3

@@ -12,7 +12,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runs.statistics.paired import Interval, student_quantile
+from people.rates import student_quantile
+from runs.statistics.paired import Interval
 
 
 @dataclass(frozen=True)

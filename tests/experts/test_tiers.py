@@ -14,9 +14,10 @@ from episodes.record import recording
 from episodes.stored.entries import entry_of
 from experts.errors import AlreadyDeclined, AtCapacity, DraftConflict, NotForYou, NotYours, StillOpen, TooLate, Used
 from experts.find import board
-from experts.models import Advice, Ask, AskEvent, Draft, Presence
+from experts.metrics import records
+from experts.models import Advice, Ask, AskEvent, Assignment, Draft, Presence
 from experts.record import advising, closing, desk, queue
-from experts.who import advisers, online, placing, policies
+from experts.who import advisers, arriving, online, placing, policies
 from people.access import bearer, expert_model, system
 from people.errors import Forbidden, Invalid, NotFound
 from people.models import Membership
@@ -207,6 +208,19 @@ def test_same_question_of_a_task_is_a_group(asked, ada, edo):
     assert again == {group[1].pk: ""} and Advice.objects.filter(ask=group[1]).count() == 1
     ada_says = advising.answer_group(ada, fresh(group[0]), "No, this.", None, "n2", [group[1].pk])
     assert ada_says[group[1].pk] and Advice.objects.filter(ask=group[1]).count() == 1
+
+
+def test_answer_to_a_group_has_one_time(asked, ada, edo):
+    """Its first ask took a minute, and each of the others a moment: people do not answer at once."""
+    group = [asked(f"Into which one?{'!' * n}") for n in range(6)]
+    lease = queue.claim(edo, group[0].pk)
+    Assignment.objects.filter(ask=group[0]).update(claimed_at=timezone.now() - timedelta(seconds=60))
+    first = advising.answer(edo, lease.assignment_id, lease.lease_token, "The oldest.", "n1")
+    advising.answer_group(edo, fresh(group[0]), first.text, None, "n1", [one.pk for one in group[1:]])
+    assert Advice.objects.filter(took_s__lt=10).count() == 5
+    assert 60 <= arriving.usual_time(ada.project) < 90
+    took = records.metrics_of(ada, records.Look(), timezone.now()).desk.took
+    assert took.n == 1 and 60 <= took.median < 90
 
 
 def test_informed_asks_and_their_answers_are_marked(asked, edo):

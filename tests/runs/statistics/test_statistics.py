@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import pytest
 
+from people.rates import student_quantile
 from runs.statistics import power
 from runs.statistics.anytime import (
     Unit,
@@ -28,7 +29,6 @@ from runs.statistics.paired import (
     pass_at,
     shrink,
     sign_flip,
-    student_quantile,
     tango,
 )
 
