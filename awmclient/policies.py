@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from awmclient.nouns.kinds import is_ask, is_call
 from awmclient.nouns.tools import ToolSpec
 from awmclient.nouns.values import ASK_TOOL
+from awmclient.words.endings import Ending, ending_of
 from awmclient.words.toolcalls import Call
 
 
@@ -60,10 +61,18 @@ class Turn:
     gave_up: bool = False
     malformed: str | None = None
     """The error of a call that cannot be parsed; the loop returns it to the policy and continues."""
+    finish_reason: str | None = None
+    """The server's word for why the model stopped, such as `stop` or `length`."""
     usage: dict[str, Any] | None = None
     reasoning: Mapping[str, Any] | None = field(default=None, repr=False)
     """What the model thought before, as the fields of `schema.Reasoning`."""
     meta: dict[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def ending(self) -> Ending | None:
+        """Why this turn is neither an answer nor an act: it was cut off or filtered, or it is blank."""
+        acts = self.calls or self.action is not None or self.gave_up or self.malformed is not None
+        return ending_of(self.finish_reason, is_empty=not (acts or self.content.strip() or (self.answer or "").strip()))
 
 
 class Policy(Protocol):

@@ -94,7 +94,7 @@ OptIn = Literal[
 ]
 FILTERS = (
     *("run", "arm", "scenario", "task_idx", "split", "policy", "policy_kind", "expert", "outcome", "origin"),
-    *("environment", "group_key", "training_step", "checkpoint", "seed", "id", "since", "until"),
+    *("stop_reason", "environment", "group_key", "training_step", "checkpoint", "seed", "id", "since", "until"),
 )
 
 

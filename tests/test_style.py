@@ -69,7 +69,7 @@ ALLOWED = {
     ("gone", "awmenv/server/session/sessions.py"): "an error that agents read",
     ("nobody", "awmclient/nouns/tools.py"): "the schema of ask_expert",
     ("nobody", "awmweb/embedded/paths.py"): "a user of the system",
-    ("nothing was done", "awmclient/loop/turns.py"): "a message to agents",
+    ("nothing was done", "awmclient/words/endings.py"): "a message to agents",
     ("played", "awmweb/views.py"): "a name in a template",
     ("played", "runs/rewards/__init__.py"): "a type",
     ("vocabulary", "awmweb/urls.py"): "the name of an address",

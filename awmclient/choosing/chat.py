@@ -26,8 +26,9 @@ from awmclient.policies import Turn, View
 from awmclient.words.blotting import blotted, secrets_of
 from awmclient.words.conversation import messages, offered
 from awmclient.words.encoding import encode
+from awmclient.words.endings import is_stopped, reason_of
 from awmclient.words.thinking import FIELDS, MODES, ReasoningField, ReasoningMode, read_reasoning, with_reasoning
-from awmclient.words.toolcalls import native_calls, text_calls
+from awmclient.words.toolcalls import as_written, native_calls, text_calls
 
 TRIES = 4
 FIRST_PAUSE_S = 0.5
@@ -180,7 +181,8 @@ class ChatClient:
         self._timeout_s = timeout_s or endpoint.timeout_s
 
     async def complete(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
-        """Return the assistant's message, with the response's `usage`.
+        """Return the assistant's message, with the response's `usage` and `finish_reason`: the endpoint's word for why
+        it stopped, or None.
 
         Raises `EndpointError` with the endpoint's own message. `options` go into the request (`tools`, `temperature`,
         `response_format`).
@@ -235,13 +237,14 @@ class ChatClient:
         try:
             body = json.loads(answer.content)
             message, usage = body["choices"][0]["message"], body.get("usage")
-            cleaned = self._endpoint.without_secrets({"message": message, "usage": usage})
-        except (ValueError, RecursionError, LookupError, TypeError):
+            why = reason_of(body["choices"][0].get("finish_reason"))
+            cleaned = self._endpoint.without_secrets({"message": message, "usage": usage, "finish_reason": why})
+        except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
             words = f"the endpoint's answer is no chat completion: {self._said(answer.text)}"
             raise EndpointError(words, "not_a_chat_endpoint") from None
         if not isinstance(message, dict):
             raise EndpointError("the endpoint's answer holds no message", "not_a_chat_endpoint")
-        return {**cleaned["message"], "usage": cleaned["usage"]}
+        return {**cleaned.pop("message"), **cleaned}
 
     def _said(self, words: str) -> str:
         """Return an error in the endpoint's own words.
@@ -311,8 +314,13 @@ class ChatPolicy:
 def _turn(message: Mapping[str, Any], *, has_tools: bool, tags: bool = False) -> Turn:
     content, reasoning = read_reasoning(message, tags=tags)
     usage = message.get("usage")
-    common: dict[str, Any] = {"content": content, "reasoning": reasoning}
+    why = message.get("finish_reason")
+    common: dict[str, Any] = {"content": content, "reasoning": reasoning, "finish_reason": why}
     common["usage"] = usage if isinstance(usage, dict) else None
+    if is_stopped(why):
+        # Not even its calls: a server can close the JSON of one that was cut.
+        written = as_written(message.get("tool_calls") or [])
+        return Turn(**{**common, "content": "\n\n".join(part for part in (content, written) if part)})
     try:
         # Native calls decide: beside them a text can quote the tags of a call.
         calls = native_calls(message.get("tool_calls") or []) or text_calls(content)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from awmclient.asking import gates
 from awmclient.asking.rules import is_decision
-from awmclient.errors import BoundaryFault
+from awmclient.errors import BoundaryFault, ModelFault
 from awmclient.loop.calls import act, make_call
 from awmclient.loop.choice import choose
 from awmclient.loop.live import LiveRollout, LoopEnd
 from awmclient.loop.steering import obey
 from awmclient.policies import Turn
 from awmclient.record.progress import ENDS
+from awmclient.words.endings import FILTERED_TWICE, REPLIES, UNANSWERED, Ending
 from awmclient.words.prompts import NUDGE, OFFERED, STALLED
 from awmclient.words.toolcalls import Call, id_of
 
@@ -66,6 +68,9 @@ async def _decide(loop: LiveRollout, number: int) -> Sequence[Call]:
     await loop.restored()
     if turn is None or await obey(loop, turn.calls, number, turn.usage):
         return ()
+    if turn.ending is not None:
+        await _refuse(loop, turn, turn.ending, number)
+        return ()
     if turn.malformed is not None:
         await _scold(loop, turn, turn.malformed, number)
     elif turn.answer is not None or turn.gave_up:
@@ -76,7 +81,7 @@ async def _decide(loop: LiveRollout, number: int) -> Sequence[Call]:
         await loop.record(*_message_steps(loop, turn, number))
         await act(loop, turn.action, number)
     elif not turn.calls:
-        await _scold(loop, turn, "Nothing was done: call a tool, or say that the task is done.", number)
+        await _scold(loop, turn, REPLIES["empty"], number)
     elif steps := _message_steps(loop, turn, number):
         await loop.record(*steps)
     return turn.calls if turn.malformed is None else ()
@@ -92,6 +97,7 @@ def _message_steps(
     content = "\n\n".join(part for part in (turn.content, turn.answer) if part)
     notes = {**(turn.meta or {}), **(ends or {})}
     extra: dict[str, Any] = {"reasoning": turn.reasoning, "usage": turn.usage, "meta": notes}
+    extra["finish_reason"] = turn.finish_reason
     if turn.malformed is None and turn.calls:
         extra["calls"] = [{"name": call.name, "arguments": call.arguments, **id_of(call)} for call in turn.calls]
     extra = {name: value for name, value in extra.items() if value}
@@ -104,9 +110,24 @@ def _message_steps(
     return [{"kind": "message", "role": "assistant", "content": content, "turn": number, **extra}]
 
 
-async def _scold(loop: LiveRollout, turn: Turn, words: str, number: int) -> None:
+async def _scold(loop: LiveRollout, turn: Turn, words: str, number: int, meta: Mapping[str, Any] | None = None) -> None:
     """Report an unreadable turn to the agent, which can try again a few times."""
-    await loop.record(*_message_steps(loop, turn, number), {"kind": "nudge", "content": words, "turn": number})
+    nudge = {"kind": "nudge", "content": words, "turn": number, **({"meta": meta} if meta else {})}
+    await loop.record(*_message_steps(loop, turn, number), nudge)
+
+
+async def _refuse(loop: LiveRollout, turn: Turn, ending: Ending, number: int) -> None:
+    """Take a turn that was cut off, filtered or left blank for no answer. The loop replies once, and the second in
+    a row ends the episode. A filter is the endpoint's, so that end says nothing of the agent."""
+    turn = replace(turn, calls=(), action=None)
+    if not loop.progress.unanswered:
+        await _scold(loop, turn, REPLIES[ending], number, {UNANSWERED: ending})
+    elif ending == "filtered":
+        await loop.record(*_message_steps(loop, turn, number))
+        raise ModelFault(FILTERED_TWICE)
+    else:
+        ends = {ENDS: {"stop_reason": ending, "final_answer": None}}
+        await loop.record(*_message_steps(loop, turn, number, ends=ends))
 
 
 async def _nudge(loop: LiveRollout) -> None:

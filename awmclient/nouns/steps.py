@@ -53,7 +53,8 @@ class Reasoning(Shape):
 class Message(StepCommon):
     """Something said in the conversation.
 
-    `reasoning` is what an assistant thought before it.
+    `reasoning` is what an assistant thought before it, and `finish_reason` its server's word for why it stopped, such
+    as `stop`, `length`, `tool_calls` or `content_filter`.
 
     `calls` of an assistant's message are the calls that its turn is about to make: a loop that goes on after a crash
     makes those that no step records yet, and does not ask the agent again.
@@ -63,6 +64,7 @@ class Message(StepCommon):
     role: Literal["system", "user", "assistant", "tool"]
     content: Text
     reasoning: Reasoning | None = None
+    finish_reason: Line | None = None
     calls: list[PlannedCall] | None = None
 
 

@@ -27,7 +27,8 @@ AT_WORK_STATES: tuple[EpisodeState, ...] = ("running", "waiting")
 """A loop runs the episode and must send heartbeats."""
 LIVE_STATES: tuple[EpisodeState, ...] = ("queued", *AT_WORK_STATES, "parked")
 """The episode has not ended."""
-StopReason = Literal["done", "max_steps", "gave_up", "timeout", "error"]
+StopReason = Literal["done", "max_steps", "gave_up", "timeout", "error", "cut_off", "empty"]
+"""`cut_off` and `empty`: the model's last two turns were cut at a limit, or blank."""
 Fault = Literal["policy", "model", "environment", "expert", "dashboard", "worker"]
 OwnFault = Literal["environment", "policy", "model", "expert"]
 """Faults that a loop can report at its end; the dashboard detects the others."""

@@ -17,6 +17,7 @@ from awmclient.nouns.values import ASK_TOOL, StopReason
 from awmclient.record import wheel
 from awmclient.record.observations import plain
 from awmclient.words.conversation import as_text
+from awmclient.words.endings import UNANSWERED
 from awmclient.words.toolcalls import Call
 
 ENDS = "ends"
@@ -28,7 +29,8 @@ class LoopProgress:
     """The state of an episode after the added steps.
 
     `turn` is the last recorded turn, `spent` how many turns count against the limit: all but those that only asked.
-    `errors` counts failed calls in a row, `malformed` unreadable turns in a row, `stalled` turns of calls in a row
+    `errors` counts failed calls in a row, `malformed` unreadable turns in a row, `unanswered` those among them, to the
+    last one, that were cut off or blank, `stalled` turns of calls in a row
     without anything new. `pending` are the calls of the last turn that are not recorded yet. `end` is how the agent
     ended, if it did. What a person does at the wheel has a turn number, and counts as no call or error of the agent.
     """
@@ -37,6 +39,7 @@ class LoopProgress:
     spent: int = 0
     asks: int = 0
     malformed: int = 0
+    unanswered: int = 0
     errors: int = 0
     pending: list[Call] = field(default_factory=list)
     end: tuple[StopReason, str | None] | None = None
@@ -96,6 +99,8 @@ class LoopProgress:
             case "nudge":  # the turn could not be read
                 self._pay()
                 self.malformed += 1
+                is_unanswered = UNANSWERED in (step.get("meta") or {})
+                self.unanswered = self.unanswered + 1 if is_unanswered else 0
             case "ask" if is_approval(step):
                 # Of calls that are still to be made. Records before 0.3.0 have no message of a single one.
                 self.pending = self.pending or [
@@ -111,14 +116,14 @@ class LoopProgress:
                 self._notice(step)
             case "action":
                 self._pay()
-                self.malformed = 0
+                self.malformed = self.unanswered = 0
         if step.get("done") is True:
             # The environment has ended: the other calls of the turn are not made.
             self.end, self.pending = ("done", None), []
 
     def _acted(self, step: Mapping[str, Any]) -> None:
         """Add a step of a person: after it the agent is where it has not been."""
-        self.errors = self.malformed = self._stalled_before = 0
+        self.errors = self.malformed = self.unanswered = self._stalled_before = 0
         if step.get("done") is True:
             self.end = ("done", None)
 
@@ -141,7 +146,7 @@ class LoopProgress:
         self._paid = True
 
     def _made(self) -> None:
-        self.malformed = 0
+        self.malformed = self.unanswered = 0
         self._called = True
         # The first, because a loop makes the calls of a turn in order.
         del self.pending[:1]

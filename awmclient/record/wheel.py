@@ -47,7 +47,9 @@ def taken(dropped: Sequence[Call], turn: int | None, usage: Mapping[str, Any] | 
 def proposed(order: WheelOrderView, number: int, turn: Turn) -> dict[str, Any]:
     """Return the note of what the agent would do, as a person asked: nothing of it is made."""
     reply_text = turn.content if turn.answer is None else turn.answer
-    if turn.malformed is not None:
+    if turn.ending is not None:
+        would = {"empty": "The agent would say nothing."}.get(turn.ending, "The agent's message was stopped halfway.")
+    elif turn.malformed is not None:
         would = f"The agent's turn could not be read: {turn.malformed}"
     elif turn.calls:
         would = f"The agent would call {_names(turn.calls)}."

@@ -4,6 +4,7 @@
     toolcalls     tool calls as agents write them
     thinking      what a model thought, in each endpoint's form
     conversation  a record as the agent's messages
+    endings       how a model's turn ended
     faults        whose doing a failed turn is
     listening     patterns of scripts, in linear time
     blotting      secrets removed from responses

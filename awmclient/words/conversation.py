@@ -20,6 +20,7 @@ from awmclient.nouns.fields import CAME, has_come, is_copied
 from awmclient.nouns.kinds import is_approval, is_ask, is_briefing
 from awmclient.nouns.tools import ASK_SPEC, ToolSpec
 from awmclient.nouns.values import ASK_TOOL
+from awmclient.words.endings import is_stopped
 from awmclient.words.thinking import ReasoningField, ReasoningMode, first_sent, reasoning_of, with_reasoning
 
 Part = Literal["prompt", "assistant", "result", "advice", "briefing", "nudge"]
@@ -42,9 +43,9 @@ class PromptMessage:
     `part` is the kind of its content: `prompt` (system and task), `assistant`, `result` of a call, `advice` (of an ask,
     or its absence), `briefing` (advice from before the start), `nudge` (the loop's reminder). `seqs` are the numbers of
     the steps, 0 without one. `calls` are the steps of an assistant message's tool calls, in their order. `refused` is
-    true if the loop could not parse the assistant's message and replied so. `reasoning` is what the assistant thought
-    before this message (`schema.Reasoning`); `message` is without it. `copied` is true if it came from an earlier
-    episode, as history.
+    true if the assistant's message is no answer: the loop could not parse it, its server stopped it, or it is blank.
+    `reasoning` is what the assistant thought before this message (`schema.Reasoning`); `message` is without it.
+    `copied` is true if it came from an earlier episode, as history.
     """
 
     message: dict[str, Any]
@@ -68,6 +69,9 @@ def conversation(steps: Iterable[Mapping[str, Any]]) -> list[PromptMessage]:
     turns = _Telling()
     for step in steps:
         turns.add(as_seen(step), step)
+    for message in turns.said:
+        is_blank = message.part == "assistant" and not message.calls and not message.message["content"].strip()
+        message.refused = message.refused or is_blank
     return turns.said
 
 
@@ -171,6 +175,7 @@ class _Telling:
             message = self._say(step["role"], step["content"], part, seq, turn)
             message.reasoning = reasoning_of(raw_step) if part == "assistant" else None
             message.copied = is_copied(raw_step)
+            message.refused = part == "assistant" and is_stopped(raw_step.get("finish_reason"))
         elif is_approval(raw_step):
             return  # of the loop's gate: the agent made the calls, not the question
         elif kind in ("tool_call", "ask"):

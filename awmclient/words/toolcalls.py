@@ -86,6 +86,22 @@ def _native(call: Any) -> Call:
     return _unwrapped(plain)
 
 
+def as_written(tool_calls: Sequence[Any]) -> str:
+    """Return calls that are not made as text, with their arguments as the model wrote them, valid or not.
+
+    >>> as_written([{"function": {"name": "get_item", "arguments": '{"item": "mu'}}])
+    '{"name": "get_item", "arguments": {"item": "mu}'
+    """
+    functions = [call.get("function") for call in tool_calls[:MAX_CALLS] if isinstance(call, Mapping)]
+    return "\n".join(_as_text(function) for function in functions if isinstance(function, Mapping))
+
+
+def _as_text(function: Mapping[str, Any]) -> str:
+    name, arguments = function.get("name"), function.get("arguments")
+    wrote = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return f'{{"name": {json.dumps(name, ensure_ascii=False)}, "arguments": {wrote}}}'
+
+
 def text_calls(text: str) -> list[Call]:
     """Return the calls in `<tool_call>{json}</tool_call>` blocks of a text; thinking is skipped.
 

@@ -21,7 +21,7 @@ from episodes.models import ExpertMode, Run
 from episodes.stored import outcomes
 from people.text import spreadsheets
 
-CUT_OFF = ("max_steps", "timeout")
+CUT_OFF = ("max_steps", "timeout", "cut_off")
 Counts = dict[int, tuple[int, int]]
 """Part and whole by training step."""
 

@@ -24,7 +24,7 @@ from episodes.find.recent import Window, has_index, window_of
 from episodes.find.selection import ANSWERED, LENGTHS, NOT_VERIFIED
 from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run
 from episodes.stored import outcomes, run_names
-from episodes.stored.strip import BRIEFED, OUTCOMES
+from episodes.stored.strip import BRIEFED, OUTCOMES, STOPS
 from episodes.visible import visibility
 from people.access import Actor, scoped, sees_outcomes
 from people.models import Project
@@ -43,6 +43,7 @@ WORDS: dict[str, Mapping[str, str]] = {
     "outcome": {**{name: kind.words for name, kind in OUTCOMES.items()}, NOT_VERIFIED: "Not verified"},
     "expert": dict(ExpertMode.choices),
     "origin": dict(Origin.choices),
+    "stop_reason": {name: words.capitalize() for name, words in STOPS.items()},
     "asked": ASKED_WORDS,
     "error": {"any": "With errors", "none": "Without errors"},
     "briefed": {"yes": "Briefed", "no": "Not briefed"},
@@ -52,7 +53,7 @@ TITLES = {
     **{"state": "State", "outcome": "Outcome", "scenario": "Scenario", "task_idx": "Task", "run": "Run", "arm": "Arm"},
     **{"expert": "Expert", "policy": "Policy", "asked": "Who answered", "tool": "Tool used", "error": "Errors"},
     **{"verdict": "Verdict", "label": "Label", "label_value": "Label value"},
-    **{"briefed": "Briefing", "length": "Steps", "origin": "Origin"},
+    **{"briefed": "Briefing", "length": "Steps", "origin": "Origin", "stop_reason": "Ended by"},
 }
 BESIDE = {
     "since": "Ended since",
@@ -67,7 +68,7 @@ LOOKS = ("sort", "columns", WHOLE)
 # without `tools`, which are most of a row
 _COLUMNS = (
     *("id", "state", "scenario", "task_idx", "run_id", "arm", "expert", "policy_name", "origin", "last_seq"),
-    "created_at",
+    *("stop_reason", "created_at"),
 )
 _VALUES = {
     # the parameter holds the episodes withheld from this actor: they are counted under no outcome
@@ -75,6 +76,7 @@ _VALUES = {
     "run": "run_id",
     "policy": "policy_name",
     "briefed": "CASE WHEN has_briefing THEN 'yes' ELSE 'no' END",
+    "stop_reason": "nullif(stop_reason, '')",
     "error": "CASE WHEN facts_errors > 0 THEN 'any' WHEN facts_errors = 0 THEN 'none' END",
     # from the longest range down: the first lower bound that fits names the range
     "length": "CASE "

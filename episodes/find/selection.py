@@ -26,7 +26,7 @@ from awmclient.schema import LIVE_STATES, NOT_COUNTED
 from episodes.find import search
 from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run
 from episodes.stored import outcomes
-from episodes.stored.strip import BRIEFED
+from episodes.stored.strip import BRIEFED, STOPS
 from people.access import scoped
 from people.errors import Invalid
 from people.models import Project
@@ -46,7 +46,9 @@ _EXACT = {
     "key": "key",
     "id": "pk",
 }
-_CHOICES = {"expert": ExpertMode.values, "origin": Origin.values, "state": EpisodeState.values}
+_CHOICES: dict[str, Sequence[str]] = {
+    **{"expert": ExpertMode.values, "origin": Origin.values, "state": EpisodeState.values, "stop_reason": [*STOPS]},
+}
 _WHOLE = ("task_idx", "training_step", "seed")
 NOT_VERIFIED = "none"
 ANSWERED = ("human", "llm", "cache", "script", "fallback", "cancelled", "never")

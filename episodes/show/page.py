@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from django.utils import timezone
 
+from awmclient.schema import StopReason
 from episodes.models import AGAIN, Episode, EpisodeState, VerifierOutcome
 from episodes.show import durability, windows
 from episodes.show.findings import failed_check, found_by
@@ -16,19 +17,12 @@ from episodes.show.step_cards import DIFF_LINES, card_of
 from episodes.show.values import pieces_of
 from episodes.show.wall import EpisodeRow, row_of
 from episodes.stored import packs
-from episodes.stored.strip import OUTCOMES, actions_in, changes_of, outcome_words
+from episodes.stored.strip import OUTCOMES, STOPS, actions_in, changes_of, outcome_words
 from episodes.visible import visibility
 from episodes.visible.lens import Lens
 from people.access import Actor
 from people.text.plain_text import clean
 
-STOPS = {
-    "done": "agent finished",
-    "max_steps": "step limit",
-    "gave_up": "agent gave up",
-    "timeout": "time limit",
-    "error": "error",
-}
 ASK_STATES = {"o": "open", "a": "answered", "f": "fell_back", "d": "declined", "c": "cancelled"}
 
 
@@ -133,7 +127,7 @@ def head_of(episode: Episode, outcome: VerifierOutcome | None, open_asks: int, n
         headline=headline(episode, outcome, open_asks, no_server),
         row=row_of(episode, now),
         chips=durability.chips(episode, now),
-        stop_words=STOPS.get(episode.stop_reason, episode.stop_reason),
+        stop_words=STOPS.get(cast(StopReason, episode.stop_reason), episode.stop_reason),
         is_replaced=bool(digest) and packs.scenario_digest(episode.scenario) not in ("", digest),
         rerun=same.filter(key=episode.again_key).only("pk").first() if failed else None,
         rerun_of=same.filter(pk=first).only("pk").first() if first else None,

@@ -19,6 +19,7 @@ from awmclient.nouns.fields import CAME, has_come, is_copied
 from awmclient.nouns.kinds import is_call
 from awmclient.nouns.sources import SOURCES, source_of
 from awmclient.schema import ASKS_BACK
+from awmclient.words.endings import Ending, ending_of
 from awmenv.offers import OF_ENVIRONMENT
 from episodes.show.decisions import Approval, Decided, approval_of, decided_lines
 from episodes.show.json_layout import is_json, laid_out, shape_of
@@ -42,6 +43,8 @@ from people.text.plain_text import clean
 DIFF_LINES = 8
 SOURCES_SHOWN = 12
 _ID = re.compile(r"[A-Za-z0-9]{1,40}")
+
+STOPPED: dict[Ending, str] = {"cut_off": "cut off at a limit", "filtered": "stopped by a content filter"}
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,8 @@ class StepCard:
     thought: str = ""
     """What a model thought before this message."""
     approval: Approval | None = None
+    stopped: str = ""
+    """Why a server stopped this message before its end, in words."""
 
     @property
     def whole_said(self) -> str:
@@ -157,7 +162,13 @@ class StepCard:
     @property
     def is_empty(self) -> bool:
         """Whether this is a turn of the agent without content: the step counts, and its row is hidden."""
-        return self.kind == "message" and not self.speaker and not self.said.strip() and not self.thought
+        return (
+            self.kind == "message"
+            and not self.speaker
+            and not self.said.strip()
+            and not self.thought
+            and not self.stopped
+        )
 
     @property
     def name(self) -> str:
@@ -191,7 +202,14 @@ def card_of(step: Mapping[str, Any]) -> StepCard:
     speaker = str(step.get("role") or kind)
     thought = reasoning.get("text") if isinstance(reasoning := step.get("reasoning"), Mapping) else ""
     text, speaker = clean(step.get("content", "")), "" if speaker == "assistant" else speaker
-    return replace(card, said=text, thought=clean(thought or ""), speaker=speaker)
+    stopped = _stopped(str(step.get("finish_reason") or ""))
+    return replace(card, said=text, thought=clean(thought or ""), speaker=speaker, stopped=stopped)
+
+
+def _stopped(finish_reason: str) -> str:
+    """Return why a server stopped a message before its end; empty if it did not."""
+    ending = ending_of(finish_reason, is_empty=False)
+    return f"{STOPPED[ending]} (finish_reason {clean(finish_reason)})" if ending else ""
 
 
 def moment(value: object) -> datetime | None:

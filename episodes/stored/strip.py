@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from awmclient.nouns.sources import source_of
+from awmclient.nouns.values import StopReason
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,16 @@ OUTCOMES = {
     "judge_error": OutcomeKind("Judge error", "Unknown outcome: the verifier or its judge failed", MARKS["J"]),
 }
 """By wire name, in the order of lists. Which count is said by `awmclient.schema.NOT_COUNTED`."""
+STOPS: dict[StopReason, str] = {
+    "done": "agent finished",
+    "max_steps": "step limit",
+    "gave_up": "agent gave up",
+    "timeout": "time limit",
+    "error": "error",
+    "cut_off": "answer cut off",
+    "empty": "empty answer",
+}
+"""Why a loop ended, in words."""
 
 
 def code_of(step: Mapping[str, Any]) -> str:

@@ -124,10 +124,12 @@ class CostView(Schema):
 
 class CauseView(Schema):
     """A cause that episodes of a run have in common: `state` is theirs, `episode` the newest of them. Causes that
-    differ in IDs and times alone are one."""
+    differ in IDs and times alone are one. `stop_reason` is set where a model gave no answer: these episodes count as
+    they were judged."""
 
     state: str
     fault: str | None
+    stop_reason: str | None
     words: str
     episodes: int
     episode: str
@@ -246,7 +248,10 @@ def read_run(request: HttpRequest, run_id: str) -> RunDetail:
         server=plan.server or None if plan else None,
         costs=[_cost(one) for one in spending.costs_of(run)],
         errata=[erratum_view(one) for one in errata.of_run(actor, run.pk)],
-        causes=[answer_of(CauseView, cause, fault=cause.fault or None, episode=cause.newest) for cause in why.shown],
+        causes=[
+            answer_of(CauseView, cause, fault=cause.fault or None, stop_reason=cause.stop or None, episode=cause.newest)
+            for cause in why.shown
+        ],
         more_causes=why.more,
     )
 

@@ -26,22 +26,31 @@ SHOWN = 10
 GROUPED = 1_000
 """The most different texts that are read of each kind."""
 WORDS = 400
+UNANSWERED = {
+    "cut_off": "The model's last two turns were cut off at a limit of their length. Counted as the verifier judged.",
+    "empty": "The model's last two turns were empty. Counted as the verifier judged.",
+}
+"""Words of the stop reasons that say that a model gave no answer."""
 # what differs between two episodes of one cause: IDs of requests and sessions, and times. Status codes and ports stay
 VARIES = re.compile(r"\b(?=\w*\d)\w{12,}\b|\b\d+(\.\d+)?(?= ?m?s\b)")
 
 
 @dataclass(frozen=True)
 class Cause:
-    """One cause: `state` is that of its episodes, `newest` one of them. `fault` is empty unless they failed."""
+    """One cause: `state` is that of its episodes, `newest` one of them. `fault` is empty unless they failed. `stop` is
+    empty unless a model's last turns were no answer; such episodes are judged all the same."""
 
     state: str
     fault: str
     words: str
     episodes: int
     newest: str
+    stop: str = ""
 
     @property
     def line(self) -> str:
+        if self.stop:
+            return f"{count(self.episodes, 'episode')} ended without an answer"
         what = {
             EpisodeState.QUEUED: "queued",
             EpisodeState.FINISHED: "finished without an outcome",
@@ -89,3 +98,7 @@ def _read_causes(actor: Actor, run: Run) -> Iterator[Cause]:
         for row in texts.order_by("-episodes")[:GROUPED]:
             words = clean(first_line(row["words"], WORDS)) or "No reason was stored."
             yield Cause(str(state), row.get("fault", ""), words, row["episodes"], row["newest"])
+    unanswered = mine.filter(stop_reason__in=UNANSWERED).order_by().values("state", "stop_reason")
+    for row in unanswered.annotate(episodes=Count("pk"), newest=Max("pk")):
+        words = UNANSWERED[row["stop_reason"]]
+        yield Cause(row["state"], "", words, row["episodes"], row["newest"], row["stop_reason"])

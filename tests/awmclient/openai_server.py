@@ -1,7 +1,8 @@
 """An endpoint that speaks the OpenAI chat protocol over real HTTP, for tests and for demos without a model.
 
-`reply` decides what it says: called with the request's body, it returns an assistant message (a dict), plain words,
-or a starlette `Response` to give as it is. `python -m tests.awmclient.openai_server PORT` serves one that says "ready".
+`reply` decides what it says: called with the request's body, it returns an assistant message (a dict, which can hold
+the `finish_reason` of its choice), plain words, or a starlette `Response` to give as it is.
+`python -m tests.awmclient.openai_server PORT` serves one that says "ready".
 """
 
 import asyncio
@@ -67,11 +68,8 @@ class OpenAIServer(Served):
         if isinstance(said, Response):
             return said
         message = {"role": "assistant", "content": said} if isinstance(said, str) else said
-        choice = {
-            "index": 0,
-            "message": message,
-            "finish_reason": "tool_calls" if message.get("tool_calls") else "stop",
-        }
+        why = message.get("finish_reason") or ("tool_calls" if message.get("tool_calls") else "stop")
+        choice = {"index": 0, "message": message, "finish_reason": why}
         usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
         answer = {
             "id": "chatcmpl-1",

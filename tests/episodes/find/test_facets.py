@@ -16,6 +16,7 @@ from episodes.find import facets
 from episodes.find.facets import ListQuery, counted
 from episodes.models import Episode
 from episodes.record import indexing, recording
+from people.errors import Invalid
 
 pytestmark = pytest.mark.django_db
 WORDS = ("apple", "pear", "fig", "plum")
@@ -103,3 +104,17 @@ def test_a_search_is_gathered_once_for_all_filters(ada, crowd):
     with CaptureQueriesContext(connection) as asked:
         counted(ada, ListQuery({"q": ["apple"], "scenario": ["s1"], "state": ["finished"], "tool": ["fig fig"]}))
     assert sum(one["sql"].count("episodes_with_words") for one in asked) == 1
+
+
+def test_episodes_are_filtered_by_how_they_ended(ada, crowd):
+    ended = [episode.pk for episode, _ in crowd if episode.stop_reason]
+    Episode.objects.filter(pk__in=ended[:2]).update(stop_reason="cut_off")
+    listed = counted(ada, ListQuery.of("?stop_reason=cut_off"))
+    assert sorted(listed.ids) == sorted(ended[:2])
+    (facet,) = [facet for facet in listed.facets if facet.name == "stop_reason"]
+    assert [(choice.label, choice.count, choice.chosen) for choice in facet.choices] == [
+        ("Answer cut off", 2, True),
+        ("Agent finished", len(ended) - 2, False),
+    ]
+    with pytest.raises(Invalid, match="stop_reason=late"):
+        counted(ada, ListQuery.of("?stop_reason=late"))

@@ -263,3 +263,10 @@ def test_returned_rows_draw_null_and_no_empty_text():
     page = drawn({**CALL, "result": [{"id": 1, "by": None, "why": ""}, {"id": 2, "why": "null"}]})
     assert '<td>1</td><td><i class="dim">null</i></td><td></td>' in page
     assert "<td>2</td><td></td><td>null</td>" in page
+
+
+def test_a_message_that_was_cut_off_says_so():
+    cut = {"kind": "message", "seq": 1, "role": "assistant", "content": "", "finish_reason": "length"}
+    card = card_of(cut)
+    assert card.stopped == "cut off at a limit (finish_reason length)" and not card.is_empty
+    assert card_of({**cut, "finish_reason": "stop"}).stopped == ""

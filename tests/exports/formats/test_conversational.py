@@ -95,6 +95,19 @@ def test_what_the_loop_could_not_read_carries_no_loss():
     assert row["loss"] == [0, 0, 0, 1] and row["tool_protocol"] == "text"
 
 
+def test_a_turn_that_is_no_answer_carries_no_loss():
+    wrote = {"kind": "message", "role": "assistant"}
+    steps = [
+        {"seq": 1, "kind": "message", "role": "user", "content": "Go."},
+        {"seq": 2, **wrote, "content": "I look f", "finish_reason": "length", "turn": 1},
+        {"seq": 3, "kind": "nudge", "content": "Be shorter.", "turn": 1},
+        {"seq": 4, **wrote, "content": "I look.", "finish_reason": "stop", "turn": 2},
+        {"seq": 5, **wrote, "content": "The tick", "finish_reason": "max_tokens", "turn": 3},
+        {"seq": 6, **wrote, "content": " ", "finish_reason": "stop", "turn": 4},
+    ]
+    assert sft(record(steps=steps))["loss"] == [0, 0, 0, 1, 0, 0]
+
+
 def many_rows():
     """Rows whose arguments differ in shape, which is what trips a reader that infers types."""
     other = [{**s, "arguments": {"id": {"nested": [1, "two", None]}}} if s["seq"] == 4 else s for s in STEPS]

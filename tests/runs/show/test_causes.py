@@ -8,7 +8,7 @@ from episodes.models import Episode, EpisodeState, Run
 from episodes.record import noting, recording
 from people.access import system
 from runs.launch import planning
-from runs.show import causes
+from runs.show import causes, overview
 from runs.show.comparison import compare_run
 from runs.show.report import markdown
 from tests.browsing import as_person, html
@@ -51,6 +51,24 @@ def test_causes_of_a_run_are_grouped_everywhere(ada, rita, troubled):
     assert [one["episodes"] for one in said["causes"]] == [19, 3, 2, 1, 1] and said["more_causes"] == 0
     report = markdown(compare_run(ada, troubled.run_id), [], {})
     assert report.count("19 episodes failed, fault model: Cannot reach the model") == 1
+
+
+def test_turns_that_are_no_answer_are_a_cause(ada, rita):
+    plan = rows_of_run(ada, 4, arms=ARMS[:1])
+    ids = list(plan.tries.order_by("position").values_list("episode_id", flat=True))
+    ended_rows({ids[0]: False, ids[1]: False, ids[2]: False, ids[3]: True})
+    Episode.objects.filter(pk__in=ids[:2]).update(stop_reason="cut_off")
+    Episode.objects.filter(pk=ids[2]).update(stop_reason="empty")
+    shown = causes.causes_of(ada, plan.run).shown
+    assert [(one.stop, one.line) for one in shown] == [
+        ("cut_off", "2 episodes ended without an answer"),
+        ("empty", "1 episode ended without an answer"),
+    ]
+    assert "cut off at a limit of their length" in html(as_person(rita).get(f"/runs/{plan.pk}/"))
+    listed = as_person(rita).get(f"/api/v1/runs/{plan.pk}").json()["causes"]
+    assert [(one["stop_reason"], one["episodes"]) for one in listed] == [("cut_off", 2), ("empty", 1)]
+    # the failures count
+    assert sum(arm.others for arm in overview.card_of(compare_run(ada, plan.run_id)).arms) == 3
 
 
 def test_a_cause_goes_once_its_episodes_are_retried(ada, troubled, monkeypatch):
