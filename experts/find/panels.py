@@ -6,7 +6,6 @@ unsent text. Leaves texts about closed asks to `board.py`. Called by views and b
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -111,8 +110,8 @@ def _to_model(ask: Ask) -> Way:
 
 
 def failed_call(actor: Actor, ask: Ask) -> dict[str, Any] | None:
-    """Return the last call before the question that failed, with its arguments as texts of a form: an answer can
-    suggest it again. None without one, or if the agent no longer has the tool."""
+    """Return the last call before the question that failed, which an answer can suggest again. None without one, or
+    if the agent no longer has the tool."""
     # the strip has a letter for each step, and `e` is a failed call
     failed = ask.episode.strip[: ask.seq - 1].rfind("e") + 1
     if not failed:
@@ -125,8 +124,7 @@ def failed_call(actor: Actor, ask: Ask) -> dict[str, Any] | None:
     tools = [tool.get("name") for tool in ask.episode.tools if isinstance(tool, dict)]
     if not isinstance(arguments, dict) or name not in tools:
         return None
-    texts = {key: one if isinstance(one, str) else json.dumps(one) for key, one in arguments.items()}
-    return {"name": name, "arguments": texts, "seq": failed}
+    return {"name": name, "arguments": arguments, "seq": failed}
 
 
 @dataclass(frozen=True)

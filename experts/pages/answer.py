@@ -94,23 +94,25 @@ def checked_body(request: MemberRequest, ask: Ask, token: str) -> AnswerBody:
     """Return a form's answer. Raises if it exceeds the limits or has calls that the agent's tools refuse."""
     form = read(request.POST, SentAnswer)
     calls, plain = calls_of(form.tool_calls), form.model_dump(include={"text", "nonce", "asks_back", "anyway"})
-    checked = read(plain, AnswerBody, lease_token=token, tool_calls=calls, decision=decision_of(request, ask))
+    decided = decision_of(request, ask, begun=written_by(request.actor, ask).decision)
+    checked = read(plain, AnswerBody, lease_token=token, tool_calls=calls, decision=decided)
     refuse_unfit(calls, ask.episode.tools)
     return checked
 
 
-def decision_of(request: HttpRequest, ask: Ask) -> Any:
-    """Return the decision of a form: from the JSON of its script, or from plain fields without one; else None."""
+def decision_of(request: HttpRequest, ask: Ask, begun: Any = None) -> Any:
+    """Return the decision of a form: from the JSON of its script, or from plain fields without one, which began with
+    a draft or an earlier decision; else None."""
     if (written := _written(request)) is not None:
         return written
     typed = typed_for_form(ask)
-    return decision_fields.decision_of(typed, all_of(request.POST)) if typed and _is_plain(request) else None
+    return decision_fields.decision_of(typed, all_of(request.POST), begun) if typed and _is_plain(request) else None
 
 
-def typed_again(request: HttpRequest, ask: Ask) -> dict[str, Any] | None:
+def typed_again(request: HttpRequest, ask: Ask, begun: Any = None) -> dict[str, Any] | None:
     """Return what was typed into the plain fields of a refused form, to show it again."""
     typed = typed_for_form(ask)
-    return decision_fields.draft_of(typed, all_of(request.POST)) if typed and _is_plain(request) else None
+    return decision_fields.draft_of(typed, all_of(request.POST), begun) if typed and _is_plain(request) else None
 
 
 def _written(request: HttpRequest) -> Any:

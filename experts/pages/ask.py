@@ -28,13 +28,7 @@ from experts import endings
 from experts.errors import AlreadyClaimed, LeaseLost, TooLate, Used
 from experts.find import board, one_ask
 from experts.find.one_ask import RefusedForm
-from experts.find.panels import (
-    Mine,
-    family_of,
-    mine_of,
-    same_question_of,
-    unsent,
-)
+from experts.find.panels import Mine, family_of, mine_of, same_question_of, unsent, written_by
 from experts.find.reading import asks_of
 from experts.looking import ReturnedByModel
 from experts.models import Advice, Ask, Privilege
@@ -290,10 +284,11 @@ def _refused(request: MemberRequest, pk: str, refused: AppError, with_form: bool
     why = RefusedForm(_words(refused, request.actor, pk), refused.status)
     if not with_form:
         return why
+    ask = asks_of(request.actor).get(pk=pk)
     return replace(
         why,
         **read(request.POST, SentAnswer).model_dump(include={"text", "nonce"}),
-        decision=typed_again(request, asks_of(request.actor).get(pk=pk)),
+        decision=typed_again(request, ask, begun=written_by(request.actor, ask).decision),
         may_overrule=isinstance(refused, ReturnedByModel),
     )
 

@@ -31,6 +31,8 @@ WORDS = {
     "array": "a list in JSON, such as [1, 2]",
     "object": 'an object in JSON, such as {"a": 1}',
 }
+MISSING: Any = object()
+"""A field that begins with no value; JSON has none that is this."""
 Post = Callable[[str], list[str]]
 """Returns the values of a field by its name."""
 
@@ -96,33 +98,49 @@ def fields_of(typed: Mapping[str, Any], draft: Mapping[str, Any] | None) -> Fiel
             takes_other=bool(typed.get("other")),
             other=str(filled.get("other") or ""),
         )
-    schema = typed["response_schema"]
-    texts = _dict(filled.get("texts")) or _texts(_dict(filled.get("value")) or _defaults(schema))
-    shown, left = _shape(schema, {})
-    return Fields("form", fields=_fields(shown, schema, texts, "field"), left=left)
+    schema, value = typed["response_schema"], _in_order(filled.get("value"))
+    texts = _dict(filled.get("texts")) or _texts(value or _defaults(schema))
+    shown, left = _shape(schema, value)
+    return Fields("form", fields=_fields(shown, schema, texts, "field", value or _defaults(schema)), left=left)
 
 
-def draft_of(typed: Mapping[str, Any], post: Post) -> dict[str, Any]:
-    """Return what was typed, as drafts have it: texts, right or not."""
+def draft_of(typed: Mapping[str, Any], post: Post, begun: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return what was typed, as drafts have it: texts, right or not, beside the values that the fields began with.
+
+    `begun` is the draft from which `fields_of` made these fields.
+    """
+    filled = _dict(begun)
     if ask_kind(typed).is_approval:
-        return {"calls": [_call_draft(n, call, post) for n, call in enumerate(typed["calls"])]}
+        decided = {str(one.get("id")): one for one in map(_dict, _list(filled.get("calls")))}
+        return {"calls": [_call_draft(n, call, post, decided) for n, call in enumerate(typed["calls"])]}
     if ask_kind(typed).is_choice:
         by_place = {str(place): one["id"] for place, one in enumerate(typed["options"])}
         return {"chosen": [by_place[one] for one in post("chosen") if one in by_place], "other": _sent(post, "other")}
-    shown, _ = _shape(typed["response_schema"], {})
-    return {"texts": {name: _field_text(post, f"field:{n}", one) for n, (name, one) in enumerate(shown.items())}}
+    schema, value = typed["response_schema"], _in_order(filled.get("value"))
+    shown, _ = _shape(schema, value)
+    begun_with = value or _defaults(schema)
+    texts = {
+        name: _field_text(post, f"field:{n}", spec, begun_with.get(name, MISSING))
+        for n, (name, spec) in enumerate(shown.items())
+    }
+    return {"texts": texts} | ({"value": value} if value else {})
 
 
-def decision_of(typed: Mapping[str, Any], post: Post) -> dict[str, Any]:
-    """Return the decision of the fields. Raises `Invalid` with the field whose text is no value."""
-    draft = draft_of(typed, post)
+def decision_of(typed: Mapping[str, Any], post: Post, begun: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the decision of the fields; what no one changed stays as it was in `begun`, the draft of `fields_of`.
+
+    Raises `Invalid` with the field whose text is no value.
+    """
+    draft = draft_of(typed, post, begun)
     if ask_kind(typed).is_approval:
         both = zip(typed["calls"], draft["calls"], strict=True)
         return {"calls": [_decided(number, call, said) for number, (call, said) in enumerate(both, 1)]}
     if ask_kind(typed).is_choice:
         return {"chosen": draft["chosen"]} | ({"other": draft["other"]} if draft["other"].strip() else {})
-    shown, _ = _shape(typed["response_schema"], {})
-    return {"value": _values(shown, draft["texts"], {}, "")}
+    schema, value = typed["response_schema"], draft.get("value", {})
+    shown, _ = _shape(schema, value)
+    kept = {name: one for name, one in value.items() if name not in shown}
+    return {"value": kept | _values(shown, draft["texts"], value or _defaults(schema), "")}
 
 
 def _call(place: int, call: Mapping[str, Any], draft: Mapping[str, Any]) -> CallFields:
@@ -130,16 +148,23 @@ def _call(place: int, call: Mapping[str, Any], draft: Mapping[str, Any]) -> Call
     shown, left = _shape(call.get("schema"), arguments)
     texts = _dict(draft.get("texts")) or _texts(_dict(draft.get("arguments")) or arguments)
     lines = [(clean(name), clean(in_words(value))) for name, value in arguments.items()]
-    fields = _fields(shown, call.get("schema"), texts, f"arg:{place}")
+    begun = _dict(draft.get("arguments")) or arguments
+    fields = _fields(shown, call.get("schema"), texts, f"arg:{place}", begun)
     verdict, reason = str(draft.get("verdict") or ""), str(draft.get("reason") or "")
     return CallFields(place, call, verdict, reason, lines, fields, left)
 
 
-def _call_draft(place: int, call: Mapping[str, Any], post: Post) -> dict[str, Any]:
-    shown, _ = _shape(call.get("schema"), call.get("arguments") or {})
-    texts = {name: _field_text(post, f"arg:{place}:{n}", one) for n, (name, one) in enumerate(shown.items())}
+def _call_draft(
+    place: int, call: Mapping[str, Any], post: Post, decided: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    arguments, changed = call.get("arguments") or {}, _dict(decided.get(call["id"], {}).get("arguments"))
+    shown, _ = _shape(call.get("schema"), arguments)
+    texts = {
+        name: _field_text(post, f"arg:{place}:{n}", spec, (changed or arguments).get(name, MISSING))
+        for n, (name, spec) in enumerate(shown.items())
+    }
     fields = {"id": call["id"], "verdict": _sent(post, f"call:{place}"), "reason": _sent(post, f"why:{place}")}
-    return fields | {"texts": texts}
+    return fields | {"texts": texts} | ({"arguments": changed} if changed else {})
 
 
 def _decided(number: int, call: Mapping[str, Any], draft: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,20 +180,24 @@ def _decided(number: int, call: Mapping[str, Any], draft: Mapping[str, Any]) -> 
     shown, _ = _shape(call.get("schema"), arguments)
     # what has no field stays as it was proposed
     kept = {name: value for name, value in arguments.items() if name not in shown}
-    return decided | {"arguments": kept | _values(shown, draft["texts"], arguments, f"Call {number}: ")}
+    begun = _dict(draft.get("arguments")) or arguments
+    return decided | {"arguments": kept | _values(shown, draft["texts"], begun, f"Call {number}: ")}
 
 
 def _values(
-    shown: Mapping[str, Mapping[str, Any]], texts: Mapping[str, str], arguments: Mapping[str, Any], where: str
+    shown: Mapping[str, Mapping[str, Any]],
+    texts: Mapping[str, str],
+    begun: Mapping[str, Any],
+    where: str,
 ) -> dict[str, Any]:
-    """Return the values of texts; one that was not changed stays as it is, digit by digit."""
+    """Return the values of texts; one that is still the text of a value that it began with stays that value."""
     made = {}
     for name, schema in shown.items():
         text = texts.get(name, "")
-        if name in arguments and text in _unchanged(arguments[name]):
-            made[name] = arguments[name]
+        if name in begun and text in _unchanged(begun[name]):
+            made[name] = begun[name]
         elif text.strip() or (text and type_of(schema) == "string"):
-            made[name] = _value(text, schema, f"{where}{clean(name)}")
+            made[name] = _value(text, schema, f"{where}{clean(name)}", begun.get(name, MISSING))
     return made
 
 
@@ -178,8 +207,19 @@ def _unchanged(value: Any) -> tuple[str, str]:
     return with_line_ends(text), with_line_ends(cleaned(writable(text).encode()).decode())
 
 
-def _value(text: str, schema: Mapping[str, Any], name: str) -> Any:
-    kind = type_of(schema)
+def _value(text: str, schema: Mapping[str, Any], name: str, begun: Any) -> Any:
+    """Return the value of a text: of the type that the field's value had, if the schema allows that and it fits."""
+    kind, had = type_of(schema), _types_of_value(begun)
+    like = kind if kind == "enum" else next((one for one in _types_of(schema) if one in had), kind)
+    if like == kind:
+        return _value_as(text, kind, schema, name)
+    try:
+        return _value_as(text, like, schema, name)
+    except Invalid:
+        return _value_as(text, kind, schema, name)
+
+
+def _value_as(text: str, kind: str, schema: Mapping[str, Any], name: str) -> Any:
     if kind == "enum":
         matches = [one for one in schema["enum"] if in_words(one) == text]
         if not matches:
@@ -189,8 +229,8 @@ def _value(text: str, schema: Mapping[str, Any], name: str) -> Any:
         return text
     value = parse_typed(text.strip(), name)
     fits = {
-        "integer": isinstance(value, int | float) and not isinstance(value, bool) and value == int(value),
-        "number": isinstance(value, int | float) and not isinstance(value, bool),
+        "integer": _is_number(value) and value == int(value),
+        "number": _is_number(value),
         "boolean": isinstance(value, bool),
         "array": isinstance(value, list),
         "object": isinstance(value, dict),
@@ -202,12 +242,26 @@ def _value(text: str, schema: Mapping[str, Any], name: str) -> Any:
 
 def type_of(schema: Mapping[str, Any]) -> str:
     """Return the type of a field; of a union the first that is not null."""
-    if isinstance(schema.get("enum"), list):
-        return "enum"
+    return "enum" if isinstance(schema.get("enum"), list) else next(iter(_types_of(schema)), "string")
+
+
+def _types_of(schema: Mapping[str, Any]) -> list[str]:
+    """Return the types that a schema lets pass, in its order."""
     forms = schema.get("anyOf") or schema.get("oneOf")
     kinds = [schema.get("type"), *(one.get("type") for one in _list(forms)[:FIELDS_MAX] if isinstance(one, dict))]
     flat = [kind for one in kinds for kind in (one[:FIELDS_MAX] if isinstance(one, list) else [one])]
-    return next((kind for kind in flat if isinstance(kind, str) and kind in TYPES), "string")
+    return [kind for kind in flat if isinstance(kind, str) and kind in TYPES]
+
+
+def _types_of_value(value: Any) -> tuple[str, ...]:
+    return ("integer", "number") if _is_number(value) else (_KINDS.get(type(value), ""),)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_KINDS = {bool: "boolean", int: "number", float: "number", list: "array", dict: "object", str: "string"}
 
 
 def in_words(value: Any) -> str:
@@ -220,8 +274,7 @@ def _shape(schema: Any, beside: Mapping[str, Any]) -> tuple[dict[str, Mapping[st
     have none."""
     named = schema.get("properties") if isinstance(schema, dict) else None
     fields = dict(named) if isinstance(named, dict) else {}
-    kinds = {bool: "boolean", int: "number", float: "number", list: "array", dict: "object"}
-    fields |= {name: {"type": kinds.get(type(one), "string")} for name, one in beside.items() if name not in fields}
+    fields |= {name: {"type": _KINDS.get(type(one), "string")} for name, one in beside.items() if name not in fields}
     names = list(fields)
     if len(names) > FIELDS_MAX:
         needed = _required(schema)
@@ -229,23 +282,34 @@ def _shape(schema: Any, beside: Mapping[str, Any]) -> tuple[dict[str, Mapping[st
     return {name: fields[name] if isinstance(fields[name], dict) else {} for name in names}, len(fields) - len(names)
 
 
-def _fields(shown: Mapping[str, Mapping[str, Any]], schema: Any, texts: Mapping[str, Any], prefix: str) -> list[Field]:
+def _fields(
+    shown: Mapping[str, Mapping[str, Any]],
+    schema: Any,
+    texts: Mapping[str, Any],
+    prefix: str,
+    begun: Mapping[str, Any],
+) -> list[Field]:
     needed = _required(schema)
     made = []
     for n, (name, spec) in enumerate(shown.items()):
         text = texts.get(name, "")
-        options = _options(spec)
+        options = _options(spec, begun.get(name, MISSING))
         help_ = spec.get("description") if isinstance(spec.get("description"), str) else ""
         hint = "; ".join(filter(None, (clean(help_)[:HELP_CHARS].rstrip("."), WORDS.get(type_of(spec), ""))))
         made.append(Field(f"{prefix}:{n}", clean(name), str(text), name in needed, hint, options))
     return made
 
 
-def _options(schema: Mapping[str, Any]) -> list[str] | None:
+def _options(schema: Mapping[str, Any], value: Any) -> list[str] | None:
+    """Return the options of a field, and the value that it begins with; None for a field of text."""
     kind = type_of(schema)
     if kind == "boolean":
-        return ["true", "false"]
-    return [in_words(one) for one in schema["enum"]] if kind == "enum" and len(schema["enum"]) <= OPTIONS_MAX else None
+        options = ["true", "false"]
+    elif kind == "enum" and len(schema["enum"]) <= OPTIONS_MAX:
+        options = [in_words(one) for one in schema["enum"]]
+    else:
+        return None
+    return options if value in (MISSING, "") or in_words(value) in options else [*options, in_words(value)]
 
 
 def _required(schema: Any) -> set[str]:
@@ -262,6 +326,11 @@ def _texts(values: Mapping[str, Any]) -> dict[str, str]:
     return {name: in_words(value) for name, value in values.items()}
 
 
+def _in_order(value: Any) -> dict[str, Any]:
+    # fields are sent by their place, and a stored object has no order that stays
+    return dict(sorted(_dict(value).items()))
+
+
 def _dict(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
@@ -270,9 +339,9 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _field_text(post: Post, name: str, schema: Mapping[str, Any]) -> str:
+def _field_text(post: Post, name: str, schema: Mapping[str, Any], begun: Any) -> str:
     """Return the text of a field, or of the option that was chosen by its place."""
-    text, options = _sent(post, name), _options(schema)
+    text, options = _sent(post, name), _options(schema, begun)
     if options is None:
         return text
     place = number_in(text, len(options) - 1) if options else None

@@ -44,17 +44,21 @@ def wheel_page(request: MemberRequest, pk: str) -> HttpResponse:
     problem, draft, status = "", None, 200
     act, nonce = text_of(request.POST, "act"), text_of(request.POST, "nonce")
     tools = _tools(episode)
-    chosen = _proposed(request, episode, number_of(request.GET, "step")) or _undone(request, episode)
+    # the form sends back what its fields began with
+    began = {name: text_of(request.POST, name) or text_of(request.GET, name) for name in BEGINS}
+    step = number_of(request.POST, "step") or number_of(request.GET, "step")
+    chosen = _proposed(request, episode, step) or _undone(request, episode, began["undone"])
     name = text_of(request.POST, "tool") or (chosen or {}).get("name") or text_of(request.GET, "tool")
     tool = next((one for one in tools if one["name"] == name), tools[0] if tools else None)
     if chosen and tool and tool["name"] == chosen["name"]:
         draft = {"value": chosen["arguments"]}
     if request.method == "POST":
         try:
-            _do(request, episode, act, tool)
+            _do(request, episode, act, tool, draft)
         except AppError as refused:
             problem, status = refused.message, refused.status
-            draft = decision_fields.draft_of(_form(tool), all_of(request.POST)) if act == "call" and tool else None
+            is_call = act == "call" and tool
+            draft = decision_fields.draft_of(_form(tool), all_of(request.POST), draft) if is_call else None
         else:
             if act == "renew":
                 return HttpResponse(status=204)
@@ -69,6 +73,7 @@ def wheel_page(request: MemberRequest, pk: str) -> HttpResponse:
             "described": clean(str((tool or {}).get("description") or ""))[:2000],
             "fields": decision_fields.fields_of(_form(tool), draft) if tool else None,
             "nonce": new_id(),
+            "began": {name: text for name, text in began.items() if text},
             "words": text_of(request.POST, "words"),
             "may_launch": holds(request.actor, may_launch),
             "limits": [(name, LABELS[name], text_of(request.POST, name)) for name in LIMITS],
@@ -77,6 +82,8 @@ def wheel_page(request: MemberRequest, pk: str) -> HttpResponse:
     return render(request, "runs/_wheel.html" if part else "runs/wheel.html", context, status=status)
 
 
+BEGINS = ("step", "undone")
+"""What names the call with which the fields begin."""
 LABELS = {"max_steps": "Turns of the agent", "max_asks": "Asks", "timeout_s": "Seconds in all"}
 
 
@@ -140,9 +147,9 @@ def _waits(episode: Episode, wheel: Wheel) -> dict[str, Any]:
     }
 
 
-def _undone(request: MemberRequest, episode: Episode) -> dict[str, Any] | None:
+def _undone(request: MemberRequest, episode: Episode, nonce: str) -> dict[str, Any] | None:
     """Return the call that the person has just undone, for the form."""
-    mine = episode.orders.filter(nonce=text_of(request.GET, "undone"), author_key=request.actor.key)
+    mine = episode.orders.filter(nonce=nonce, author_key=request.actor.key)
     order = mine.exclude(undone=None).first()
     call = order.said.get("call") if order is not None else None
     return {"arguments": {}, **call} if call else None
@@ -152,7 +159,13 @@ def _form(tool: dict[str, Any] | None) -> dict[str, Any]:
     return {"kind": "form", "response_schema": (tool or {}).get("input_schema") or {}}
 
 
-def _do(request: MemberRequest, episode: Episode, act: str, tool: dict[str, Any] | None) -> None:
+def _do(
+    request: MemberRequest,
+    episode: Episode,
+    act: str,
+    tool: dict[str, Any] | None,
+    begun: dict[str, Any] | None,
+) -> None:
     actor, token = request.actor, text_of(request.POST, "lease_token")
     if act == "take":
         steering.take(actor, episode.pk)
@@ -181,7 +194,7 @@ def _do(request: MemberRequest, episode: Episode, act: str, tool: dict[str, Any]
         elif tool is None or tool["name"] != text_of(request.POST, "tool"):
             raise Invalid("tool: the episode has no such tool.")
         else:
-            value = decision_fields.decision_of(_form(tool), all_of(request.POST))["value"]
+            value = decision_fields.decision_of(_form(tool), all_of(request.POST), begun)["value"]
             order["call"] = {"name": tool["name"], "arguments": value}
         steering.order(actor, episode.pk, read(order, WheelCallBody))
     else:

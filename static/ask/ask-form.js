@@ -16,7 +16,7 @@ import { life } from "../shell/page-life.js";
 import { startPicker } from "./pick-tool.js";
 import { whenBack } from "../shell/connection.js";
 import { NO_CONTACT, isOut, outWords, post } from "../shell/post.js";
-import { CallBuilder, chosen, typedOf } from "../forms/schema-form.js";
+import { CallBuilder, chosen } from "../forms/schema-form.js";
 import { parseExact, writeExact } from "../forms/exact-json.js";
 import { noteSent } from "../shell/delivery-toast.js";
 import { announce, say } from "../shell/toast.js";
@@ -89,9 +89,9 @@ function keepHere(words) {
 /** @type {(words: import("../forms/drafts.js").Words, version: number, keepalive: boolean) => ReturnType<typeof post>} */
 function deliverDraft({ text, calls, drafted, decision }, version, keepalive) {
   const body = new FormData();
-  const all = { text, tool_calls: JSON.stringify(calls), drafted_by: drafted, version: String(version), decision: decision ? JSON.stringify(decision) : "" };
+  const all = { text, tool_calls: writeExact(calls), drafted_by: drafted, version: String(version), decision: decision ? writeExact(decision) : "" };
   for (const [name, value] of Object.entries(all)) body.set(name, value);
-  return deliver(form.dataset.keep, body, keepalive ? { keepalive } : {});
+  return deliver(form.dataset.keep, body, { parse: parseExact, ...(keepalive && { keepalive }) });
 }
 
 /**
@@ -153,7 +153,7 @@ function choose(what) {
 }
 
 function startWords() {
-  const written = typedOf(parseExact(document.getElementById("written-calls").textContent));
+  const written = parseExact(document.getElementById("written-calls").textContent);
   const [version, decided] = [Number(form.dataset.version), document.getElementById("written-decision")];
   const server = { text: field("text").value, calls: written, drafted: field("drafted_by").value, version, at: Date.parse(form.dataset.savedAt) || 0, ...(decided && { decision: parseExact(decided.textContent) }) };
   begun = server;

@@ -2,12 +2,13 @@
 // again; this form says early what it would refuse. Values stay texts, so that a draft keeps them digit by digit.
 // The agent wrote names, schemas and values: they are set as text, and cleaned before they are shown.
 
-import { fieldIn, fieldsFor, inWords, read, shapeOf, textsIn } from "../forms/schema-form.js";
+import { fieldIn, fieldsFor, inWords, isTextOf, read, shapeOf, textsIn } from "../forms/schema-form.js";
 import { entriesOf, isNumber, ordered } from "../forms/exact-json.js";
 import { bind } from "../shell/keys.js";
 import { announce } from "../shell/toast.js";
 import { visible } from "../shell/visible-text.js";
 import { bindDigits, DIGITS } from "./part-digits.js";
+import { Standing } from "./standing-answer.js";
 
 /**
  * @typedef {{id: string, name: string, arguments?: Record<string, unknown>, schema?: object, reason?: string, writes?: boolean, high_risk?: boolean}} Call
@@ -24,7 +25,7 @@ const TYPES = { boolean: "boolean", object: "object" };
 
 /**
  * Return the shape of a call's fields: those of its schema, and those that the agent sent beside it.
- * @param {Call} call
+ * @param {{schema?: object, arguments?: Record<string, unknown>}} call
  */
 export function shapeOfCall({ schema, arguments: given = {} }) {
   const shape = shapeOf(schema || {});
@@ -48,11 +49,14 @@ export function decisionOn(call, draft, number) {
     return { decision: { ...said, reason }, problem: reason.trim() ? "" : `Give a reason for rejecting call ${number}. The agent gets it as written.` };
   }
   if (verdict !== "edit") return { decision: said, problem: "" };
-  const { arguments: given, problems } = read(draft.texts || {}, shapeOfCall(call));
+  const { arguments: given, problems } = read(draft.texts || {}, shapeOfCall(call), begunOf(call, draft));
   if (problems.length) return { decision: { ...said, arguments: given }, problem: `Call ${number}: ${problems[0]}.` };
   const changed = changedIn(call, draft.texts || {}).length > 0;
   return { decision: { ...said, arguments: given }, problem: changed ? "" : `Change a value of call ${number}, or approve it.` };
 }
+
+/** Return the values that the fields of a call began with: those of an earlier decision, else those of the agent. */
+const begunOf = (call, draft) => draft.arguments || call.arguments || {};
 
 /**
  * Return the names of the arguments whose text is not that of the proposed value.
@@ -61,7 +65,7 @@ export function decisionOn(call, draft, number) {
  */
 export function changedIn(call, texts) {
   const given = call.arguments || {};
-  return entriesOf(shapeOfCall(call).properties).map(([name]) => name).filter((name) => (texts[name] ?? "") !== (Object.hasOwn(given, name) ? inWords(given[name]) : ""));
+  return entriesOf(shapeOfCall(call).properties).map(([name]) => name).filter((name) => !isTextOf(texts[name] ?? "", Object.hasOwn(given, name) ? given[name] : ""));
 }
 
 /**
@@ -77,75 +81,6 @@ export function choiceOf(typed, chosen, other) {
 }
 
 const make = (tag, css = "", text = "") => Object.assign(document.createElement(tag), { className: css, textContent: text });
-
-/** An approval of calls like one, ahead: for some hours, up to a count, with the arguments that must be equal. */
-class Standing {
-  /** @param {Call} call @param {string} run @param {boolean} runOnly whether it can hold in the run alone */
-  constructor(call, run, runOnly) {
-    this.call = call;
-    this.element = make("div", "standing-box");
-    const label = make("label", "row wrap");
-    this.on = Object.assign(document.createElement("input"), { type: "checkbox" });
-    const cap = make("span", "not-s");
-    cap.dataset.cap = "stand";
-    label.append(this.on, make("b", "", "Approve calls like this, too"), cap);
-    this.more = make("div", "more");
-    this.hours = this.#select([["1", "for 1 hour"], ["8", "for 8 hours"], ["24", "for 24 hours"]], "How long");
-    this.run = this.#select([...(run ? [[run, "in this run"]] : []), ...(runOnly ? [] : [["", "in this project"]])], "Where");
-    this.most = Object.assign(document.createElement("input"), { inputMode: "numeric", value: "20", size: 4, className: "mono" });
-    this.most.setAttribute("aria-label", "How many calls at most");
-    const line = make("p", "row wrap");
-    line.append(this.hours, this.run, make("span", "", "at most"), this.most, make("span", "", "calls with:"));
-    const list = make("div", "sames");
-    this.sames = entriesOf(call.arguments || {}).map(([name, value]) => {
-      const [row, same] = [make("label", "row wrap"), Object.assign(document.createElement("input"), { type: "checkbox", checked: true })];
-      row.append(same, make("span", "mono", visible(name)), make("span", "mono cut-text", visible(inWords(value))), make("small", "", "the same"));
-      list.append(row);
-      return { name, value, same };
-    });
-    this.more.append(line, list);
-    this.element.append(label, this.more);
-    this.element.addEventListener("input", () => { this.more.hidden = !this.on.checked; });
-    this.more.hidden = true;
-  }
-
-  #select(options, name) {
-    const select = document.createElement("select");
-    for (const [value, words] of options) select.append(new Option(words, value));
-    select.setAttribute("aria-label", name);
-    return select;
-  }
-
-  /** Return what was chosen, for the draft; nothing while it is off. */
-  draft() {
-    if (!this.on.checked) return undefined;
-    return { hours: this.hours.value, run: this.run.value, most: this.most.value, same: this.sames.filter(({ same }) => same.checked).map(({ name }) => name) };
-  }
-
-  restore(draft) {
-    this.on.checked = Boolean(draft);
-    this.more.hidden = !draft;
-    if (!draft) return;
-    [this.hours.value, this.run.value, this.most.value] = [draft.hours, draft.run, draft.most];
-    for (const { name, same } of this.sames) same.checked = draft.same.includes(name);
-  }
-
-  /** Return what is wrong with the count, or nothing. */
-  problem() {
-    const fits = /^[1-9]\d{0,4}$/.test(this.most.value.trim()) || this.most.value.trim() === "100000";
-    return this.on.checked && !fits ? "Enter how many calls like this are approved at most, from 1 to 100,000." : "";
-  }
-
-  /** @returns {object[]} */
-  read() {
-    if (!this.on.checked || this.call.high_risk) return [];
-    const equal = this.sames.filter(({ same }) => same.checked).map(({ name, value }) => [name, value]);
-    return [{
-      tool: this.call.name, arguments: ordered(equal), hours: Number(this.hours.value),
-      at_most: Number(this.most.value), ...(this.run.value ? { run: this.run.value } : {}),
-    }];
-  }
-}
 
 class CallCard {
   /**
@@ -280,7 +215,7 @@ class CallCard {
     const { verdict, texts = {} } = this.draft;
     if (verdict === "reject") return this.reason;
     if (verdict === "approve") return this.standing.most;
-    return verdict === "edit" ? fieldIn(this.values, read(texts, shapeOfCall(this.call)).wrong) : this.element;
+    return verdict === "edit" ? fieldIn(this.values, read(texts, shapeOfCall(this.call), begunOf(this.call, this.draft)).wrong) : this.element;
   }
 
   /** @returns {CallDraft} */
@@ -291,8 +226,9 @@ class CallCard {
 
   /** @param {CallDraft} draft */
   restore(draft) {
-    const texts = draft.texts || (draft.arguments && Object.fromEntries(Object.entries(draft.arguments).map(([name, one]) => [name, inWords(one)])));
-    this.draft = { id: this.call.id, verdict: draft.verdict || "", reason: draft.reason || "", ...(texts && draft.verdict === "edit" ? { texts } : {}) };
+    const { verdict = "", reason = "", arguments: decided } = draft;
+    const texts = draft.texts || (decided && Object.fromEntries(Object.entries(decided).map(([name, one]) => [name, inWords(one)])));
+    this.draft = { id: this.call.id, verdict, reason, ...(texts && verdict === "edit" ? { texts, ...(decided && { arguments: decided }) } : {}) };
     this.standing.restore(draft.standing);
     this.show();
   }
@@ -426,7 +362,7 @@ class Form {
    * @param {() => void} changed
    */
   constructor(box, typed, changed) {
-    this.shape = shapeOf(typed.response_schema);
+    this.schema = typed.response_schema;
     this.box = make("section", "callcard part");
     box.append(this.box);
     this.box.addEventListener("input", changed);
@@ -442,26 +378,33 @@ class Form {
   draft() {
     const texts = textsIn(this.box);
     const typed = Object.entries(texts).filter(([name, text]) => text !== (this.begun[name] ?? ""));
-    return typed.length ? { texts } : null;
+    return typed.length ? { texts, ...(Object.keys(this.value).length ? { value: this.value } : {}) } : null;
   }
 
   /** @param {DecisionDraft} draft */
   restore({ texts, value = {} }) {
+    this.value = value;
+    this.shape = shapeOfCall({ schema: this.schema, arguments: value });
     const standard = Object.fromEntries(Object.entries(this.shape.properties).filter(([, one]) => one.default !== undefined).map(([name, one]) => [name, one.default]));
-    this.box.replaceChildren(fieldsFor(this.shape, texts || { ...standard, ...value }, "This form has no fields."));
+    this.begunWith = Object.keys(value).length ? value : standard;
+    this.box.replaceChildren(fieldsFor(this.shape, texts || this.begunWith, "This form has no fields."));
     for (const [number, field] of this.#fields().slice(0, DIGITS.length).entries()) {
       field.closest("label").querySelector("span").append(" ", make("kbd", "not-s", String(number + 1)));
     }
     if (!texts) this.begun = textsIn(this.box);
   }
 
+  #value() {
+    return read(textsIn(this.box), this.shape, this.begunWith);
+  }
+
   read() {
-    const { arguments: value, problems } = read(textsIn(this.box), this.shape);
+    const { arguments: value, problems } = this.#value();
     return { decision: { value }, problem: problems[0] ? `${problems[0]}.` : "" };
   }
 
   wrong() {
-    return fieldIn(this.box, read(textsIn(this.box), this.shape).wrong);
+    return fieldIn(this.box, this.#value().wrong);
   }
 }
 

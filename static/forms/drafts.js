@@ -5,6 +5,7 @@
 // from. The server refuses a save over a newer version with the newer text (409 `draft_conflict`). If this page sent that text,
 // or its text continues it, saving goes on; otherwise a person chooses. Pure except for what is passed in.
 
+import { parseExact, writeExact } from "./exact-json.js";
 import { pauseBefore } from "../shell/stream.js";
 
 const QUIET_MS = 800; // after the last keystroke
@@ -92,7 +93,7 @@ export class Store {
   all() {
     return this.#keys().filter((key) => key !== this.own).flatMap((key) => {
       try {
-        return [{ at: 0, calls: [], text: "", ...JSON.parse(this.storage.getItem(key)) }];
+        return [{ at: 0, calls: [], text: "", ...parseExact(this.storage.getItem(key)) }];
       } catch {
         return []; // skip a broken entry
       }
@@ -102,7 +103,7 @@ export class Store {
   /** Save this page's text; return false if this device stores nothing. */
   keep(entry) {
     try {
-      this.storage.setItem(this.own, JSON.stringify(entry));
+      this.storage.setItem(this.own, writeExact(entry));
       return true;
     } catch {
       return false;

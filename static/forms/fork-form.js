@@ -44,8 +44,10 @@ function startFork(form) {
   const name = /** @type {HTMLSelectElement} */ (form.elements.namedItem("name"));
   const written = /** @type {HTMLTextAreaElement} */ (form.elements.namedItem("arguments"));
 
+  /** @type {Record<string, unknown>} */
+  let began = {};
   const write = () => {
-    const { arguments: given, problems } = read(textsIn(box), tools.get(name.value));
+    const { arguments: given, problems } = read(textsIn(box), tools.get(name.value), began);
     fits.textContent = problems[0] ? `${problems[0]}.` : "Fits the tool's schema.";
     fits.classList.toggle("bad", problems.length > 0);
     written.value = writeExact(given);
@@ -57,6 +59,7 @@ function startFork(form) {
     for (const part of [box, fits]) part.hidden = !fitsFields;
     raw.hidden = Boolean(fitsFields);
     if (!fitsFields) return;
+    began = given;
     box.replaceChildren(fieldsFor(shape, given));
     write();
   };

@@ -19,31 +19,53 @@ const KNOWN = new Set(["string", "integer", "number", "boolean", "array", "objec
 
 const listOf = (value) => (Array.isArray(value) ? value : []);
 
+/** Return the types that a schema lets pass, in its order. @param {Schema} schema */
+function typesOf(schema) {
+  const forms = listOf(schema.anyOf || schema.oneOf).slice(0, ARGUMENTS);
+  const options = [schema.type, ...forms.map((one) => one?.type)].flatMap((type) => (Array.isArray(type) ? type.slice(0, ARGUMENTS) : type));
+  return options.filter((type) => KNOWN.has(type));
+}
+
 /**
  * Return the type of a field; of a union the first that is not null.
  * @param {Schema} [schema]
  */
-export function typeOf(schema = {}) {
-  if (Array.isArray(schema.enum)) return "enum";
-  const forms = listOf(schema.anyOf || schema.oneOf).slice(0, ARGUMENTS);
-  const options = [schema.type, ...forms.map((one) => one?.type)].flatMap((type) => (Array.isArray(type) ? type.slice(0, ARGUMENTS) : type));
-  return options.find((type) => KNOWN.has(type)) || "string";
-}
+export const typeOf = (schema = {}) => (Array.isArray(schema.enum) ? "enum" : typesOf(schema)[0] || "string");
+
+/** Return the types that a value has. */
+const typesOfValue = (value) => (isNumber(value) ? ["integer", "number"] : [Array.isArray(value) ? "array" : typeof value]);
 
 /** Return a choice as the form shows and sends it. */
 export const inWords = (one) => (typeof one === "string" ? one : writeExact(one));
 
+const withLineEnds = (text) => text.replace(/\r\n?/g, "\n");
+
+/** Return whether a field has the text of a value: no one touched it. A field ends its lines with one line feed. */
+export const isTextOf = (text, value) => withLineEnds(text) === withLineEnds(inWords(value));
+
 /**
- * Return the value of a field's text by its type; `undefined` leaves the argument out. Throw an error with words for people.
+ * Return the value of a field's text; `undefined` leaves the argument out. Throw an error with words for people.
+ * A field that began with a value keeps it until its text is another one, and then its type, if that fits.
  * @param {string} text
  * @param {Schema} [schema]
+ * @param {unknown} [began]
  */
-export function valueOf(text, schema = {}) {
-  const type = typeOf(schema);
+export function valueOf(text, schema = {}, began) {
+  if (began !== undefined && isTextOf(text, began)) return began;
+  const like = Array.isArray(schema.enum) ? undefined : typesOf(schema).find((type) => typesOfValue(began).includes(type));
+  try {
+    return valueAs(text, like || typeOf(schema), schema);
+  } catch (error) {
+    if (!like || like === typeOf(schema)) throw error;
+    return valueAs(text, typeOf(schema), schema);
+  }
+}
+
+function valueAs(text, type, schema) {
   if (type === "enum") return choiceOf(text, schema.enum);
   if (type === "string") return text === "" ? undefined : text;
   if (text.trim() === "") return undefined;
-  if (type === "boolean") return text === "true";
+  if (type === "boolean") return text === "true" || (text === "false" ? false : refuse("true or false"));
   if (type === "integer" || type === "number") return numberOf(text.trim(), type);
   try {
     return parseExact(text, { fixed: true });
@@ -51,6 +73,8 @@ export function valueOf(text, schema = {}) {
     throw new Error(`JSON (${type}): ${error.message}`);
   }
 }
+
+const refuse = (words) => { throw new Error(words); };
 
 /** Return a typed number digit by digit. */
 function numberOf(text, type) {
@@ -105,18 +129,19 @@ export function helpOf(schema = {}) {
 
 /**
  * Return `{arguments, problems, wrong}` of the texts by argument; problems name the argument and what is wanted, and `wrong`
- * is the first argument with one.
+ * is the first argument with one. An argument whose text is still that of the value that it began with is that value.
  * @param {Record<string, string>} texts
  * @param {Schema} [schema]
+ * @param {Record<string, unknown>} [began]
  */
-export function read(texts, schema = {}) {
+export function read(texts, schema = {}, began = {}) {
   const [given, problems, required] = [[], [], new Set(listOf(schema.required))];
   /** @type {string | undefined} */
   let wrong;
   for (const [name, one] of entriesOf(schema.properties || {})) {
     const before = problems.length;
     try {
-      const value = valueOf(own(texts, name) ?? "", one);
+      const value = valueOf(own(texts, name) ?? "", one, own(began, name));
       const why = value === undefined ? "" : misfit(value, one);
       if (why) problems.push(`${visible(name)} must be ${why}`);
       if (value !== undefined) given.push([name, value]);
@@ -166,12 +191,12 @@ export function shapeOf(schema) {
   };
 }
 
-function field(name, schema, required) {
+function field(name, schema, required, value) {
   const label = document.createElement("label");
   label.className = "f";
   const words = document.createElement("span");
   words.textContent = visible(name) + (required ? "" : " (optional)");
-  label.append(words, control(name, schema));
+  label.append(words, control(name, schema, value));
   const help = helpOf(schema);
   if (help) {
     const hint = document.createElement("small");
@@ -192,11 +217,14 @@ export function turnedWords(text) {
   return codes === text ? "" : `holds characters that turn lines around: ${codes.slice(0, WORDS)}`;
 }
 
-function control(name, schema) {
+/** Return the control of an argument; it can hold the value that it begins with, whether the schema allows it or not. */
+function control(name, schema, value) {
   const type = typeOf(schema);
   if (type === "boolean" || (type === "enum" && schema.enum.length <= CHOICES)) {
     const select = document.createElement("select");
-    for (const one of ["", ...(type === "boolean" ? [true, false] : schema.enum)]) select.append(new Option(visible(inWords(one)), inWords(one)));
+    const choices = type === "boolean" ? [true, false] : schema.enum;
+    const beside = value === undefined || value === "" || choices.some((one) => inWords(one) === inWords(value)) ? [] : [value];
+    for (const one of ["", ...choices, ...beside]) select.append(new Option(visible(inWords(one)), inWords(one)));
     return named(select, name);
   }
   if (type === "object" || type === "array") {
@@ -205,7 +233,7 @@ function control(name, schema) {
     area.placeholder = type === "array" ? "[ ]" : "{ }";
     return named(area, name);
   }
-  if (type === "string" || type === "enum") {
+  if (type === "string" || type === "enum" || /[\r\n]/.test(inWords(value ?? ""))) {
     const area = document.createElement("textarea"); // an input drops line breaks
     area.rows = 1;
     return named(area, name);
@@ -233,13 +261,6 @@ function named(control_, name) {
 }
 
 /**
- * Return calls with their arguments as the form has them: texts, which every copy of a draft keeps digit by digit.
- * @param {import("./drafts.js").Call[]} calls
- */
-export const typedOf = (calls) =>
-  calls.map((call) => ({ ...call, arguments: ordered(entriesOf(call.arguments || {}).map(([name, one]) => [name, inWords(one)])) }));
-
-/**
  * Return the fields of a shape (`shapeOf`), filled with what is given.
  * @param {{properties: Record<string, Schema>, required: string[], left: number}} shape
  * @param {Record<string, unknown>} given
@@ -249,10 +270,10 @@ export function fieldsFor(shape, given, without = "This tool takes no arguments.
   const grid = document.createElement("div");
   grid.className = "callgrid";
   for (const [argument, one] of entriesOf(shape.properties)) {
-    const label = field(argument, one, shape.required.includes(argument));
+    const value = own(given, argument);
+    const label = field(argument, one, shape.required.includes(argument), value);
     /** @type {HTMLInputElement} */
     const input = label.querySelector("[data-argument]");
-    const value = own(given, argument);
     if (value !== undefined) input.value = inWords(value);
     grid.append(label);
   }
@@ -284,12 +305,24 @@ export function fieldIn(box, name) {
   return [...all].find((one) => one.dataset.argument === name) || all[0];
 }
 
+/**
+ * Return what a draft keeps of the fields of a call: texts digit by digit, and values that no one touched, unless they are texts.
+ * @param {Record<string, string>} texts
+ * @param {Record<string, any>} began
+ */
+export const draftOf = (texts, began) => ordered(Object.entries(texts).filter(([, text]) => text !== "").map(([name, text]) => {
+  const value = own(began, name);
+  return [name, value !== undefined && isTextOf(text, value) ? value : text];
+}));
+
 /** The builder: `box` shows calls, `tools` are `{name, input_schema}`, `onChange(calls, problems)` receives every change. */
 export class CallBuilder {
   constructor(box, tools, onChange) {
     this.box = box;
     this.tools = new Map(tools.map((tool) => [tool.name, shapeOf(tool.input_schema)]));
     this.onChange = onChange;
+    /** @type {WeakMap<Element, Record<string, any>>} the values that a card began with */
+    this.began = new WeakMap();
     box.addEventListener("input", () => this.changed());
     box.addEventListener("click", (event) => {
       if (!(event.target instanceof Element) || !event.target.closest("[data-remove]")) return;
@@ -298,12 +331,18 @@ export class CallBuilder {
     });
   }
 
-  add(name, given = {}) {
+  /**
+   * @param {string} name
+   * @param {Record<string, any>} [given]
+   * @param {Record<string, any>} [began] those of `given` that are values; the others are texts that a person typed
+   */
+  add(name, given = {}, began = given) {
     const schema = this.tools.get(name);
     if (!schema) return;
     const card = document.createElement("div");
     card.className = "part callform";
     card.dataset.call = name;
+    this.began.set(card, began);
     const head = document.createElement("div");
     head.className = "row";
     const title = document.createElement("b");
@@ -328,12 +367,13 @@ export class CallBuilder {
     const cards = [...this.box.querySelectorAll("[data-call]")];
     return cards.map((card) => {
       const texts = textsIn(card);
-      const { arguments: given, problems, wrong } = read(texts, this.tools.get(card.dataset.call));
+      const began = this.began.get(card);
+      const { arguments: given, problems, wrong } = read(texts, this.tools.get(card.dataset.call), began);
       const fits = card.querySelector("[data-fits]");
       fits.textContent = problems.length ? problems[0] : "fits the tool's schema";
       fits.classList.toggle("good", !problems.length);
       fits.classList.toggle("bad", problems.length > 0);
-      return { name: card.dataset.call, arguments: given, problems, texts, at: problems.length ? fieldIn(card, wrong) : undefined };
+      return { name: card.dataset.call, arguments: given, problems, texts, began, at: problems.length ? fieldIn(card, wrong) : undefined };
     });
   }
 
@@ -344,7 +384,7 @@ export class CallBuilder {
 
   /** Return the calls as typed, valid or not, for the draft. */
   texts() {
-    return this.read().map(({ name, texts }) => ({ name, arguments: Object.fromEntries(Object.entries(texts).filter(([, text]) => text !== "")) }));
+    return this.read().map(({ name, texts, began }) => ({ name, arguments: draftOf(texts, began) }));
   }
 
   changed() {
@@ -354,7 +394,7 @@ export class CallBuilder {
 
   restore(calls) {
     this.box.replaceChildren();
-    for (const call of calls) this.add(call.name, call.arguments);
+    for (const { name, arguments: given = {} } of calls) this.add(name, given, ordered(entriesOf(given).filter(([, value]) => typeof value !== "string")));
     this.changed();
   }
 }

@@ -17,17 +17,18 @@ export const csrf = () => globalThis.document?.querySelector('meta[name="csrf"]'
  * @param {number} status
  * @param {string} type
  * @param {string} body
+ * @param {(json: string) => any} [parse]
  * @returns {Refusal}
  */
-export function wordsOf(status, type, body) {
-  const said = saidOf(status, type, body);
+export function wordsOf(status, type, body, parse = JSON.parse) {
+  const said = saidOf(status, type, body, parse);
   return { ...said, message: visible(said.message) };
 }
 
-function saidOf(status, type, body) {
+function saidOf(status, type, body, parse) {
   if (type.includes("json")) {
     try {
-      const { error, ...beside } = JSON.parse(body);
+      const { error, ...beside } = parse(body);
       if (error?.message) return { ...error, ...beside };
     } catch {
       // a truncated envelope has no words; use the status
@@ -41,13 +42,13 @@ function saidOf(status, type, body) {
 /**
  * POST `body`; return `{ok, answer}` or `{ok: false, error: {code, message}}`. The code is the API's, the status without an
  * envelope, "signed_out" without a session, or "no_contact" without a response. The error has the other
- * fields of the envelope, too. More options go to `fetch`.
+ * fields of the envelope, too; `parse` reads it. More options go to `fetch`.
  * @param {string} path
  * @param {BodyInit} body
- * @param {{fetch?: typeof fetch} & RequestInit} [options]
+ * @param {{fetch?: typeof fetch, parse?: (json: string) => any} & RequestInit} [options]
  * @returns {Promise<Result>}
  */
-export async function post(path, body, { fetch: ask = globalThis.fetch, headers = {}, ...more } = {}) {
+export async function post(path, body, { fetch: ask = globalThis.fetch, headers = {}, parse = JSON.parse, ...more } = {}) {
   let response;
   let text;
   try {
@@ -64,7 +65,7 @@ export async function post(path, body, { fetch: ask = globalThis.fetch, headers 
   }
   const type = response.headers.get("Content-Type") || "";
   if (response.ok && type.includes("json")) return { ok: true, answer: JSON.parse(text) };
-  return { ok: false, error: wordsOf(response.status, type, text) };
+  return { ok: false, error: wordsOf(response.status, type, text, parse) };
 }
 
 /**

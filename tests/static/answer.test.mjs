@@ -5,7 +5,7 @@ import { Saver, Store, beganWith, best, isEmpty, same } from "../../static/forms
 import { filled, variablesOf } from "../../static/ask/reply-variables.js";
 import { leaseWords, lostWords } from "../../static/ask/lease.js";
 import { entriesOf, parseExact, unfixed, writeExact } from "../../static/forms/exact-json.js";
-import { helpOf, misfit, read, shapeOf, typedOf } from "../../static/forms/schema-form.js";
+import { draftOf, helpOf, misfit, read, shapeOf } from "../../static/forms/schema-form.js";
 import { deliveredWords } from "../../static/shell/delivery-toast.js";
 import { isTight } from "../../static/ask/mobile-keyboard.js";
 import { stepped } from "../../static/shell/arrow-keys.js";
@@ -270,9 +270,20 @@ test("limits compare long whole numbers by all digits", () => {
   assert.deepEqual(read({ id: "9007199254740992" }, schema).problems, []);
 });
 
-test("recorded calls keep their digits in every copy of a draft", () => {
-  const calls = typedOf(parseExact('[{"name": "pay", "arguments": {"id": 9007199254740993, "price": 10.10, "to": "Ann", "rows": [1.50, {"n": 1e400}]}}]'));
-  assert.deepEqual(JSON.parse(JSON.stringify(calls))[0].arguments, { id: "9007199254740993", price: "10.10", to: "Ann", rows: '[1.50,{"n":1e400}]' });
+test("a draft of a call keeps typed texts, and values that no one touched", () => {
+  const began = parseExact('{"id": 9007199254740993, "price": 10.10, "to": "Ann", "rows": [1.50, {"n": null}], "note": null}');
+  const texts = { id: "9007199254740993", price: "10.10", to: "Bob", rows: '[1.50,{"n":null}]', note: "null", left: "" };
+  assert.equal(writeExact(draftOf(texts, began)), '{"id":9007199254740993,"price":10.10,"to":"Bob","rows":[1.50,{"n":null}],"note":null}');
+  assert.equal(writeExact(draftOf({ ...texts, price: "10.20", note: "no" }, began)), '{"id":9007199254740993,"price":"10.20","to":"Bob","rows":[1.50,{"n":null}],"note":"no"}');
+});
+
+test("a draft on this device keeps every digit of its values", () => {
+  const [place] = storage();
+  const words = { text: "a", calls: [{ name: "pay", arguments: parseExact('{"id":9007199254740993,"price":1.0}') }] };
+  new Store("A", place, "one").keep(words);
+  const [back] = new Store("A", place, "two").all();
+  assert.ok(same(words, back));
+  assert.equal(writeExact(back.calls[0].arguments), '{"id":9007199254740993,"price":1.0}');
 });
 
 test("exact JSON reads and writes what JSON does", () => {
@@ -301,7 +312,9 @@ test("the fields of a call are in the order of its schema, and so is what is sen
   assert.equal(writeExact(given), '{"2":9007199254740993,"1":1.50,"0":{"9":1,"8":2}}');
 });
 
-test("a suggested call begins with every digit of the failed one", () => {
-  const failed = parseExact('{"name":"refund","arguments":{"2":9007199254740993,"1":{"7":0.1,"6":1e2}}}');
-  assert.deepEqual(entriesOf(typedOf([failed])[0].arguments), [["2", "9007199254740993"], ["1", '{"7":0.1,"6":1e2}']]);
+test("a suggested call has the values of the failed one, to the digit", () => {
+  const shape = shapeOf(parseExact('{"properties":{"2":{"type":"integer"},"1":{"type":"object"},"note":{"type":["string","null"]}}}'));
+  const failed = parseExact('{"2":9007199254740993,"1":{"7":0.1,"6":1e2},"note":null}');
+  const { arguments: given } = read({ 2: "9007199254740993", 1: '{"7":0.1,"6":1e2}', note: "null" }, shape, failed);
+  assert.equal(writeExact(given), '{"2":9007199254740993,"1":{"7":0.1,"6":1e2},"note":null}');
 });

@@ -46,3 +46,38 @@ test("an edit of a call keeps the agent's order of names and every digit", () =>
   const { decision } = decisionOn(call, { verdict: "edit", texts }, 1);
   assert.equal(writeExact(decision.arguments), '{"20":9007199254740993,"3":"y","1":{"b":1,"0":2.0}}');
 });
+
+const MIXED = '{"amount":5,"note":null,"code":7,"flag":null,"kind":"x","free":null,"big":123456789012345678901234567890,"rate":1.0,"empty":"","lines":"a\\r\\nb","deep":{"2":[1.0,null],"1":-0.0},"wrong":"ten"}';
+const UNIONS = {
+  type: "object",
+  properties: {
+    amount: { type: "integer" }, note: { type: ["string", "null"] }, code: { type: ["string", "integer"] }, flag: { type: ["boolean", "null"] },
+    kind: { enum: ["a", "b"] }, big: { type: ["number", "string"] }, rate: { type: "number" }, empty: { type: "string" }, wrong: { type: "integer" },
+  },
+};
+/** What the fields of a call hold: a field ends its lines with one line feed. */
+const fieldsOf = (given) => Object.fromEntries(Object.entries(given).map(([name, value]) => [name, (typeof value === "string" ? value : writeExact(value)).replaceAll("\r\n", "\n")]));
+
+test("an edit of one argument leaves every other value as it was proposed", () => {
+  const call = { id: "1", name: "pay", arguments: parseExact(MIXED), schema: UNIONS };
+  const texts = { ...fieldsOf(call.arguments), amount: "6" };
+  assert.deepEqual(changedIn(call, texts), ["amount"]);
+  const { decision, problem } = decisionOn(call, { id: "1", verdict: "edit", texts }, 1);
+  assert.equal(problem, "");
+  assert.equal(writeExact(Object.fromEntries(Object.entries(decision.arguments).sort())), writeExact(Object.fromEntries(Object.entries({ ...call.arguments, amount: 6 }).sort())));
+});
+
+test("an edit of a decision leaves its other values as they were decided", () => {
+  const call = { id: "1", name: "pay", arguments: parseExact(MIXED), schema: UNIONS };
+  const decided = parseExact('{"amount":6,"note":null,"code":8,"flag":true}');
+  const draft = { id: "1", verdict: "edit", texts: { ...fieldsOf(decided), amount: "9" }, arguments: decided };
+  assert.equal(writeExact(decisionOn(call, draft, 1).decision.arguments), '{"amount":9,"note":null,"code":8,"flag":true}');
+});
+
+test("a value of a union that was edited keeps its type where that fits", () => {
+  const edited = (text, value, type) => decisionOn({ id: "1", name: "x", arguments: { code: value }, schema: { properties: { code: { type } } } }, { id: "1", verdict: "edit", texts: { code: text } }, 1).decision.arguments.code;
+  assert.equal(edited("8", 7, ["string", "integer"]), 8);
+  assert.equal(edited("A8", 7, ["string", "integer"]), "A8");
+  assert.equal(edited("8", "7", ["integer", "string"]), "8");
+  assert.equal(edited("8", null, ["integer", "null"]), 8);
+});

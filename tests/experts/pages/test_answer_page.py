@@ -305,7 +305,7 @@ def test_last_failed_call_before_the_question_can_be_suggested(asked, edo):
     shown = page(held(edo, ask := asked(steps=steps)), ask)
     assert "Start from failed call" in shown
     found = re.search(r'<script id="failed-call" type="application/json">(.*?)</script>', shown)[1]
-    given = {"into": str(big), "note": "</script>"}
+    given = {"into": big, "note": "</script>"}
     assert json.loads(found) == {"name": "merge", "arguments": given, "seq": 2}
     for none in ([call(1, 4, result="ok")], [call(1, 4, name="gone", error="no")]):
         assert "Start from failed call" not in page(held(edo, ask := asked(steps=none)), ask)

@@ -133,3 +133,50 @@ def test_many_arguments_show_the_required_ones_and_keep_the_rest():
 def test_type_of_a_union_is_the_first_known_one():
     assert type_of({"type": ["null", "integer"]}) == "integer" and type_of({"oneOf": [3, {"type": "array"}]}) == "array"
     assert type_of({"type": 7}) == "string" and type_of({"enum": [1]}) == "enum"
+
+
+MIXED = {"note": None, "code": 7, "flag": None, "kind": "x", "rate": 1.0, "empty": "", "deep": {"a": [None, 1.0]}}
+UNIONS = {
+    "type": "object",
+    "properties": {
+        "amount": {"type": "integer"},
+        "note": {"type": ["string", "null"]},
+        "code": {"type": ["string", "integer"]},
+        "flag": {"type": ["boolean", "null"]},
+        "kind": {"enum": ["a", "b"]},
+    },
+}
+
+
+def test_a_form_leaves_values_that_no_one_touched():
+    form, begun = {"kind": "form", "response_schema": UNIONS}, {"value": {"amount": 5, **MIXED}}
+    sent = as_shown(fields_of(form, begun).fields)
+    decided = decision_of(form, posted(**{**sent, "field_0": "6"}), begun)["value"]
+    assert decided == {"amount": 6, **MIXED} and type(decided["code"]) is int and type(decided["rate"]) is float
+    again = draft_of(form, posted(**{**sent, "field_0": "x"}), begun)
+    sent = as_shown(fields_of(form, again).fields)
+    assert decision_of(form, posted(**{**sent, "field_0": "6"}), again)["value"] == decided
+
+
+def test_a_call_leaves_what_an_earlier_decision_said():
+    call = {**CALL, "arguments": {"amount": 5, "code": "seven", "flag": True}, "schema": UNIONS}
+    begun = {"calls": [{"id": "c", "verdict": "edit", "arguments": {"amount": 6, **MIXED}}]}
+    [shown] = fields_of({"kind": "approval", "calls": [call]}, begun).calls
+    post = posted(call_0="edit", **{**as_shown(shown.fields), "arg_0_0": "7"})
+    [said] = decision_of({"kind": "approval", "calls": [call]}, post, begun)["calls"]
+    names = ("note", "code", "flag", "kind")
+    assert said["arguments"] == {"amount": 7} | {name: MIXED[name] for name in names}
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "types", "made"),
+    [
+        (7, "8", ["string", "integer"], 8),
+        (7, "A8", ["string", "integer"], "A8"),
+        ("7", "8", ["integer", "string"], "8"),
+    ],
+)
+def test_an_edited_value_of_a_union_keeps_its_type(value, text, types, made):
+    call = {**CALL, "arguments": {"code": value}, "schema": {"properties": {"code": {"type": types}}}}
+    [said] = decision_of({"kind": "approval", "calls": [call]}, posted(call_0="edit", arg_0_0=text))["calls"]
+    assert said["arguments"]["code"] == made

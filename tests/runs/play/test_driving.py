@@ -400,6 +400,25 @@ def test_wheel_page_takes_calls_and_hands_back(live, edo, ada, rita):
     assert "assisted, counts in no rate" in html(browser.get(f"/episodes/{live.pk}/"))
 
 
+def test_wheel_leaves_values_of_a_proposed_call(live, edo, ada):
+    types = {"id": ["integer"], "note": ["string", "null"], "flag": ["boolean", "null"]}
+    schema = {"properties": {name: {"type": kinds} for name, kinds in types.items()}}
+    Episode.every.filter(pk=live.pk).update(tools=[{"name": "get", "input_schema": schema}])
+    browser, where = as_person(edo), f"/episodes/{live.pk}/wheel"
+    browser.post(where, {"act": "take"})
+    proposed = {"id": 1, "note": None, "flag": None, "beside": {"rate": 1.0}}
+    dropped = {"wheel": "taken", "dropped": [{"name": "get", "arguments": proposed}]}
+    recording.append_steps(ada, live.pk, [Note(seq=1, kind="note", content="x", meta=dropped)])
+    page = html(browser.get(f"{where}?step=1"))
+    assert '<input type="hidden" name="step" value="1">' in " ".join(page.split())
+    sent = {"step": "1", "field:0": "2", "field:1": "null", "field:2": "2", "field:3": '{"rate": 1.0}'}
+    call = {"act": "call", "tool": "get", "lease_token": Wheel.objects.get().lease_token, "nonce": "1"}
+    refused = html(browser.post(where, {**call, **sent, "field:0": "x"}))
+    assert '<input type="hidden" name="step" value="1">' in " ".join(refused.split())
+    assert browser.post(where, {**call, **sent}).status_code == 302
+    assert WheelOrder.objects.get().said["call"]["arguments"] == {**proposed, "id": 2}
+
+
 def test_wheel_over_http_gives_orders_to_the_loop(client, live, edo, ada):
     _, secret = token(live.project, "expert")
     agent = {"Authorization": f"Bearer {token(live.project, 'agent')[1]}"}
