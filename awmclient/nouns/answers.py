@@ -41,6 +41,8 @@ class StandingAnswerBody(Shape):
 
     tool: Line
     arguments: Annotated[Object, Field(max_length=100)] = Field(default_factory=dict)
+    any_value: Annotated[list[str], Field(max_length=100)] | None = None
+    """The other arguments that a call can have, with any value; without it, it can have any others."""
     run: Line | None = None
     until: ZonedMoment
     at_most: Annotated[StrictInt, Field(ge=1, le=100_000), WHOLE] = 20
@@ -52,6 +54,7 @@ class StandingAnswerView(Shape):
     id: str
     tool: str
     arguments: Object
+    any_value: list[str] | None = None
     run: str | None = None
     until: datetime
     at_most: int

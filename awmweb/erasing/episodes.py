@@ -22,7 +22,7 @@ from awmweb.erasing.written import WORD
 from episodes.find.held import held_among
 from episodes.models import Episode
 from experts.models import Advice, Ask, ModelCall, StandingAnswer
-from experts.record.standing_answers import covers
+from experts.record.standing_answers import has_its_values
 from imports.models import Trace
 from notices.models import Delivery
 from people.access import Actor, may_manage_people, scoped, visible_or_404
@@ -112,7 +112,7 @@ def end_standing(rows: QuerySet[StandingAnswer]) -> int:
     """Take the words out of standing answers, which end first: one without arguments covers every call. Return the
     number of those that had some."""
     rows.filter(ended_at=None).update(ended_at=timezone.now(), ended_by=ERASED)
-    return rows.exclude(arguments={}, tool=WORD).update(arguments={}, tool=WORD)
+    return rows.exclude(arguments={}, any_value=None, tool=WORD).update(arguments={}, any_value=None, tool=WORD)
 
 
 def _approved_ahead(actor: Actor, family: Set[str]) -> set[str]:
@@ -120,8 +120,8 @@ def _approved_ahead(actor: Actor, family: Set[str]) -> set[str]:
     asks = Ask.objects.filter(episode__in=family, kind="approval").exclude(typed=None)
     calls = [call for typed in asks.values_list("typed", flat=True) for call in (typed or {}).get("calls", ())]
     tools = {call["name"] for call in calls}
-    rows = scoped(StandingAnswer.objects.filter(tool__in=tools), actor.project).exclude(arguments={})
-    return {row.pk for row in rows if any(covers(row, call) for call in calls)}
+    rows = scoped(StandingAnswer.objects.filter(tool__in=tools), actor.project).exclude(arguments={}, any_value=None)
+    return {row.pk for row in rows if any(has_its_values(row, call) for call in calls)}
 
 
 def family_of(episodes: Set[str]) -> set[str]:

@@ -24,7 +24,9 @@ class StandingAnswer(models.Model):
     run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.CASCADE, related_name="standing_answers")
     tool = models.CharField(max_length=200)
     arguments = JsonText(default=dict)
-    """Arguments that must be equal; any others can have any value."""
+    """Arguments that must be equal."""
+    any_value = JsonText(null=True, blank=True)
+    """Names of the others that a call can have, with any value; None where it can have any others."""
     until = models.DateTimeField()
     at_most = models.IntegerField()
     used = models.IntegerField(default=0)

@@ -114,7 +114,7 @@ def _day(actor: Actor, wish: filters.QueueQuery, now: datetime, zone: tzinfo) ->
         "today": today,
         "bar": board.burn_down(today),
         "closed": board.closed_rows(actor, wish.q),
-        "standing": [(one, _same_values(one)) for one in active_standing(actor)],
+        "standing": [(row, _same_values(row), _other_values(row)) for row in active_standing(actor)],
     }
 
 
@@ -124,6 +124,17 @@ def _same_values(standing: StandingAnswer) -> list[tuple[str, str]]:
     return [
         (name[:VALUE_CHARS], f"{value[:VALUE_CHARS]}…" if len(value) > VALUE_CHARS else value) for name, value in pairs
     ]
+
+
+def _other_values(standing: StandingAnswer) -> str:
+    """Return which arguments a covered call can have beside those that must be equal, in words."""
+    others = standing.any_value
+    if others is None:
+        return "and any other arguments" if standing.arguments else "any arguments"
+    if not others:
+        return "and no other arguments" if standing.arguments else "no arguments"
+    names = ", ".join(clean(name)[:VALUE_CHARS] for name in others)
+    return f"{names} with any value, no other arguments"
 
 
 @require_POST

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 
 from django.utils import timezone
@@ -19,6 +20,7 @@ from pydantic import ValidationError
 from awmclient.nouns.ask_kinds import ASK_KINDS
 from awmclient.schema import StandingAnswerBody
 from episodes.models import Run
+from episodes.show.decisions import value_in_words
 from experts.models import Advice, Ask, Privilege
 from experts.record import advising, queue
 from experts.record.standing_answers import same_value
@@ -27,7 +29,7 @@ from experts.rules.second_look import Returned
 from experts.who.policies import desk_of
 from people.access import Actor, may_advise
 from people.errors import AppError, Invalid
-from people.requests.forms import FormFields, OptionalNumber
+from people.requests.forms import FormFields, Named, OptionalNumber
 
 TOGETHER_MAX = 100
 """Approvals of one press: each is a claim and an answer."""
@@ -75,8 +77,15 @@ class Alike:
     asks: list[Ask]
     tool: str
     arguments: dict[str, Any]
+    others: list[str]
+    """Names of their other arguments, which some of them have or have with another value."""
     run: Run | None
     """The run of all of them."""
+
+    @property
+    def values(self) -> list[tuple[str, str]]:
+        """Return the shared arguments, as people read JSON."""
+        return [(name, value_in_words(value)) for name, value in self.arguments.items()]
 
     @property
     def run_only(self) -> bool:
@@ -88,19 +97,22 @@ def alike(actor: Actor, chosen: Sequence[str]) -> Alike:
     """Return what the chosen approvals have in common. Raises if they cannot be approved together."""
     asks = _checked(actor, chosen, "approve", "")
     calls = [(ask.typed or {})["calls"][0] for ask in asks]
-    first, *others = [call.get("arguments") or {} for call in calls]
-    shared = {name: value for name, value in first.items() if all(same_value(one, name, value) for one in others)}
+    first, *rest = [call.get("arguments") or {} for call in calls]
+    shared = {name: value for name, value in first.items() if all(same_value(one, name, value) for one in rest)}
+    others = [name for name in dict.fromkeys(chain(first, *rest)) if name not in shared]
     runs = {run.pk: run for ask in asks if (run := ask.episode.run) is not None}
     # asks without a run belong to none
     of_one = len(runs) == 1 and all(ask.episode.run_id for ask in asks)
-    return Alike(asks, calls[0]["name"], shared, next(iter(runs.values())) if of_one else None)
+    return Alike(asks, calls[0]["name"], shared, others, next(iter(runs.values())) if of_one else None)
 
 
 class AheadForm(FormFields):
-    """How calls like the chosen ones are approved ahead: those with the `same` arguments, in a run, how long."""
+    """How calls like the chosen ones are approved ahead: those with the `same` arguments, and with `further` ones
+    or without, in a run, how long."""
 
     run: str = ""
     same: list[str] = []
+    further: Named = False
     hours: OptionalNumber = None
     at_most: OptionalNumber = None
 
@@ -111,13 +123,16 @@ def ahead_of(alike: Alike, form: AheadForm) -> StandingAnswerBody:
         raise Invalid("These asks are not all of that run.")
     if alike.run_only and not form.run:
         raise Invalid("Calls of asks with verifier access are approved ahead in their run only.")
+    equal = {name: value for name, value in alike.arguments.items() if name in form.same}
+    free = [name for name in (*alike.arguments, *alike.others) if name not in equal]
     words = "Enter how many calls like these are approved at most, from 1 to 100,000."
     if form.hours is None or form.at_most is None:
         raise Invalid(words)
     try:
         return StandingAnswerBody(
             tool=alike.tool,
-            arguments={name: value for name, value in alike.arguments.items() if name in form.same},
+            arguments=equal,
+            any_value=None if form.further else free,
             run=form.run or None,
             until=timezone.now() + timedelta(hours=form.hours),
             at_most=form.at_most,

@@ -48,8 +48,9 @@ def give(actor: Actor, body: StandingAnswerBody) -> tuple[StandingAnswer, int]:
         raise Invalid("until: this time has passed.")
     if body.until > now + LONGEST:
         raise Invalid("until: a standing answer lasts at most 30 days.")
-    if why := too_large(body.arguments, SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS):
-        raise Invalid(f"arguments: this {why}.")
+    for name in ("arguments", "any_value"):
+        if why := too_large(getattr(body, name), SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS):
+            raise Invalid(f"{name}: this {why}.")
     if StandingAnswer.objects.active(now).filter(project=actor.project).count() >= ACTIVE_MAX:
         raise Invalid(f"{ACTIVE_MAX} standing answers of this project are active. End some of them first.")
     run = run_named(actor.project, body.run) if body.run else None
@@ -62,6 +63,7 @@ def give(actor: Actor, body: StandingAnswerBody) -> tuple[StandingAnswer, int]:
             run=run,
             tool=body.tool,
             arguments=body.arguments,
+            any_value=body.any_value,
             until=body.until,
             at_most=body.at_most,
             author=actor.name,
@@ -88,7 +90,14 @@ def end(actor: Actor, standing_id: str) -> StandingAnswer:
 
 
 def covers(standing: StandingAnswer, call: Mapping[str, Any]) -> bool:
-    """Return whether an answer covers a call: its tool, and equal JSON values for the arguments that it names."""
+    """Return whether an answer covers a call: its tool, equal JSON values for the arguments that must be equal, and no
+    further arguments, unless it leaves them open."""
+    names = None if standing.any_value is None else {*standing.arguments, *standing.any_value}
+    return (names is None or names >= (call.get("arguments") or {}).keys()) and has_its_values(standing, call)
+
+
+def has_its_values(standing: StandingAnswer, call: Mapping[str, Any]) -> bool:
+    """Return whether a call is of the answer's tool and has its values, whatever else it has."""
     arguments = call.get("arguments") or {}
     same = all(same_value(arguments, name, value) for name, value in standing.arguments.items())
     return bool(standing.tool == call["name"] and same)

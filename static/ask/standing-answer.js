@@ -7,6 +7,19 @@ import { visible } from "../shell/visible-text.js";
 
 const make = (tag, css = "", text = "") => Object.assign(document.createElement(tag), { className: css, textContent: text });
 
+/**
+ * Return which calls a standing answer covers, in words.
+ * @param {{equal: string[], free: string[], further: boolean}} how the names that must be equal, those with any value, and whether
+ *   calls can have others
+ */
+export function coverWords({ equal, free, further }) {
+  const list = (names) => names.map(visible).join(", ");
+  if (further) return equal.length ? `Covers each call with the same ${list(equal)}, whatever other arguments it has.` : "Covers each call of this tool, with any arguments.";
+  if (!equal.length && !free.length) return "Covers calls without arguments only.";
+  const open = free.length ? `${list(free)} can have any value or none. ` : "";
+  return `${open}A call with other arguments than these comes to people.`;
+}
+
 /** An approval of calls like one, ahead: for some hours, up to a count, with the arguments that must be equal. */
 export class Standing {
   /** @param {import("./decision-form.js").Call} call @param {string} run @param {boolean} runOnly whether it can hold in the run alone */
@@ -32,10 +45,15 @@ export class Standing {
       list.append(row);
       return { name, value, same };
     });
-    this.more.append(line, list);
+    const allowed = make("label", "row wrap");
+    this.further = Object.assign(document.createElement("input"), { type: "checkbox" });
+    allowed.append(this.further, make("span", "", "Approve calls with further arguments, too"));
+    this.covers = make("p", "meta words");
+    this.covers.dir = "auto";
+    this.more.append(line, list, allowed, this.covers);
     this.element.append(label, this.more);
-    this.element.addEventListener("input", () => { this.more.hidden = !this.on.checked; });
-    this.more.hidden = true;
+    this.element.addEventListener("input", () => this.#show());
+    this.#show();
   }
 
   #select(options, name) {
@@ -45,16 +63,30 @@ export class Standing {
     return select;
   }
 
+  #show() {
+    this.more.hidden = !this.on.checked;
+    this.covers.textContent = coverWords({ equal: this.#names(true), free: this.#names(false), further: this.further.checked });
+  }
+
+  /** @param {boolean} equal @returns {string[]} */
+  #names(equal) {
+    return this.sames.filter(({ same }) => same.checked === equal).map(({ name }) => name);
+  }
+
   /** Return what was chosen, for the draft; nothing while it is off. */
   draft() {
     if (!this.on.checked) return undefined;
-    return { hours: this.hours.value, run: this.run.value, most: this.most.value, same: this.sames.filter(({ same }) => same.checked).map(({ name }) => name) };
+    return { hours: this.hours.value, run: this.run.value, most: this.most.value, same: this.#names(true), further: this.further.checked };
   }
 
   restore(draft) {
     this.on.checked = Boolean(draft);
-    this.more.hidden = !draft;
-    if (!draft) return;
+    if (draft) this.#restore(draft);
+    this.#show();
+  }
+
+  #restore(draft) {
+    this.further.checked = Boolean(draft.further);
     [this.hours.value, this.run.value, this.most.value] = [draft.hours, draft.run, draft.most];
     for (const { name, same } of this.sames) same.checked = draft.same.includes(name);
   }
@@ -70,7 +102,7 @@ export class Standing {
     if (!this.on.checked || this.call.high_risk) return [];
     const equal = this.sames.filter(({ same }) => same.checked).map(({ name, value }) => [name, value]);
     return [{
-      tool: this.call.name, arguments: ordered(equal), hours: Number(this.hours.value),
+      tool: this.call.name, arguments: ordered(equal), ...(this.further.checked ? {} : { any_value: this.#names(false) }), hours: Number(this.hours.value),
       at_most: Number(this.most.value), ...(this.run.value ? { run: this.run.value } : {}),
     }];
   }

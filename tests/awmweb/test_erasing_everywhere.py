@@ -130,13 +130,13 @@ def test_standing_answer_of_an_erased_call_ends(ada, store):
     (call, _) = one.asks.get(kind="approval").typed["calls"]
     until = timezone.now() + timedelta(days=1)
     about = {"tool": call["name"], "until": until, "at_most": 5}
-    ahead, _ = standing_answers.give(ada, StandingAnswerBody(arguments=call["arguments"], **about))
+    ahead, _ = standing_answers.give(ada, StandingAnswerBody(arguments=call["arguments"], any_value=[GONE], **about))
     other, _ = standing_answers.give(ada, StandingAnswerBody(arguments={"to": "wombat"}, **{**about, "tool": "look"}))
     tombstone = erase_episode(ada, one.pk)
     for row in (ahead, other):
         row.refresh_from_db()
     # without its arguments it would cover every call of its tool
-    assert (ahead.tool, ahead.arguments, ahead.ended_by) == ("[erased]", {}, "erased")
+    assert (ahead.tool, ahead.arguments, ahead.any_value, ahead.ended_by) == ("[erased]", {}, None, "erased")
     assert (other.arguments, other.ended_at) == ({"to": "wombat"}, None)
     assert tombstone.fell["experts.StandingAnswer: words"] == 1 and words_in_tables() == set()
 

@@ -117,6 +117,17 @@ def test_calls_like_the_approved_ones_are_approved_ahead(edo, asked):
     assert asked(**approval({**REPLY, "ticket": 10})).is_open, "undone"
 
 
+@pytest.mark.parametrize(("form", "is_open"), [({}, True), ({"further": "on"}, False)])
+def test_ahead_leaves_calls_with_further_arguments_to_people(edo, asked, form, is_open):
+    asks = [asked(**approval({**REPLY, **other})) for other in ({"ticket": 1}, {"note": "a"})]
+    page = as_person(edo)
+    shown = page.get("/queue/ahead", {"ask": [one.pk for one in asks]}, headers={"HX-Request": "true"}).content.decode()
+    assert "ticket, note</span> can have any value" in shown and 'name="further"' in shown
+    page.post("/queue/decide", ahead(asks, same=["template"], **form), follow=True)
+    assert not asked(**approval({"template": "refund", "note": "b", "ticket": 7})).is_open
+    assert asked(**approval({**REPLY, "bcc": "x@example.com"})).is_open is is_open
+
+
 def test_ahead_of_a_batch_refuses_before_it_approves(edo, asked):
     risky = [asked(**approval(REPLY, name="create_refund")) for _ in range(2)]
     fit = [asked(**approval(REPLY)) for _ in range(2)]

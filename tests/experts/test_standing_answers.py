@@ -83,6 +83,40 @@ def test_an_ask_with_a_call_beyond_it_stays_open(edo, asked, typed):
     assert given.used == 0
 
 
+@pytest.mark.parametrize(
+    ("any_value", "arguments", "is_covered"),
+    [
+        ([], REPLY, True),
+        ([], {**REPLY, "bcc": "x@example.com"}, False),
+        ([], {"ticket": 4127}, False),
+        (["note"], {**REPLY, "note": "any"}, True),
+        (["note"], REPLY, True),
+        (["note"], {**REPLY, "note": "any", "bcc": None}, False),
+        (None, {**REPLY, "bcc": "x@example.com"}, True),
+    ],
+)
+def test_further_arguments_are_covered_only_if_left_open(edo, asked, any_value, arguments, is_covered):
+    waiting = asked(**approval(arguments))
+    _, answered = give(edo, arguments=REPLY, any_value=any_value)
+    assert (answered == 1, not asked(**approval(arguments)).is_open) == (is_covered, is_covered)
+    waiting.refresh_from_db()
+    assert waiting.is_open is not is_covered
+
+
+def test_call_without_arguments_is_not_every_call(edo, asked):
+    give(edo, any_value=[])
+    assert asked(**approval(REPLY)).is_open and not asked(**approval({})).is_open
+
+
+def test_queue_says_which_calls_a_standing_answer_covers(edo, ada):
+    give(edo, arguments=REPLY, any_value=[])
+    give(edo, tool="close", arguments={"a": 1}, any_value=["note", "\u202eb"])
+    give(edo, tool="any")
+    shown = " ".join(html(as_person(ada).get("/queue/")).split())
+    for words in ("and no other arguments", "note, ⟨U+202E⟩b with any value, no other", "any arguments"):
+        assert words in shown
+
+
 def test_true_is_not_one_and_one_is_one(edo, asked):
     give(edo, arguments={"count": 1})
     assert asked(**approval({"count": True})).is_open and not asked(**approval({"count": 1})).is_open

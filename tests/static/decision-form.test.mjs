@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseExact, writeExact } from "../../static/forms/exact-json.js";
 import { changedIn, choiceOf, decisionOn, shapeOfCall } from "../../static/ask/decision-form.js";
+import { coverWords } from "../../static/ask/standing-answer.js";
 
 const schema = { type: "object", required: ["amount"], properties: { amount: { type: "number", minimum: 1, maximum: 249 } } };
 const call = parseExact('{"id": "1", "name": "refund", "arguments": {"amount": 249.0, "order": 9007199254740993, "lines": [1], "note": "a"}}');
@@ -45,6 +46,14 @@ test("an edit of a call keeps the agent's order of names and every digit", () =>
   assert.deepEqual(changedIn(call, texts), ["3"]);
   const { decision } = decisionOn(call, { verdict: "edit", texts }, 1);
   assert.equal(writeExact(decision.arguments), '{"20":9007199254740993,"3":"y","1":{"b":1,"0":2.0}}');
+});
+
+test("a standing answer says which calls it covers", () => {
+  assert.match(coverWords({ equal: ["to"], free: [], further: false }), /^A call with other arguments than these comes to people\.$/);
+  assert.match(coverWords({ equal: ["to"], free: ["note", "\u202eb"], further: false }), /^note, ⟨U\+202E⟩b can have any value or none\. A call with other/);
+  assert.match(coverWords({ equal: ["to"], free: ["note"], further: true }), /the same to, whatever other arguments/);
+  assert.match(coverWords({ equal: [], free: [], further: false }), /without arguments only/);
+  assert.match(coverWords({ equal: [], free: ["a"], further: true }), /each call of this tool, with any/);
 });
 
 const MIXED = '{"amount":5,"note":null,"code":7,"flag":null,"kind":"x","free":null,"big":123456789012345678901234567890,"rate":1.0,"empty":"","lines":"a\\r\\nb","deep":{"2":[1.0,null],"1":-0.0},"wrong":"ten"}';
