@@ -25,7 +25,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 from django.utils import timezone
 
-from awmclient.choosing.chat import PROBE_S, ChatClient, EndpointCheck, EndpointConfig
+from awmclient.choosing.chat import PROBE_S, TRIES, ChatClient, EndpointCheck, EndpointConfig
 from awmclient.errors import EndpointError
 from awmclient.schema import ToolCall
 from awmenv import spans
@@ -323,7 +323,8 @@ async def _call(
         raise EndpointError("no time is left", "timeout")
     endpoint = settings.EXPERT_ENDPOINTS[model.model]
     # an answer after the deadline is of no use, however patient the endpoint's limit is
-    client = ChatClient(endpoint, timeout_s=min(endpoint.timeout_s, left))
+    # few tries: while a server does not respond, people can answer
+    client = ChatClient(endpoint, tries=TRIES, timeout_s=min(endpoint.timeout_s, left))
     messages = [{"role": "system", "content": rules}, {"role": "user", "content": json.dumps(data)}]
     start = time.monotonic()
     try:

@@ -299,6 +299,20 @@ class ShapedReward(AppendOnly):
         return f"{self.profile} {self.total}"
 
 
+class ModelOutage(models.Model):
+    """An agent model whose server takes no request now, by its name in the settings, with why in the server's words.
+
+    Queued episodes wait for it. The row goes with the first answer: of an episode that is still asking, or of a look.
+    """
+
+    name = models.CharField(max_length=200, primary_key=True)
+    reason = models.TextField()
+    since = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Campaign(models.Model):
     """The same change in many ended episodes: each root is forked, at its first error or at several times of it.
 

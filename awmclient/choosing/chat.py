@@ -8,11 +8,13 @@ leaves through repr, error or log.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import json
 import os
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -31,9 +33,14 @@ from awmclient.words.thinking import FIELDS, MODES, ReasoningField, ReasoningMod
 from awmclient.words.toolcalls import as_written, native_calls, text_calls
 
 TRIES = 4
+"""Requests that end with an error of the endpoint, such as a 500, before it is believed."""
+AWAY = frozenset({429, 502, 503, 504})
+"""Statuses of an endpoint that is overloaded, starts or is replaced: it is asked again until its time is up."""
 FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 30.0
+LONGEST_PAUSE_S = 10.0
 PROBE_S = 20.0
+LOOK_S = 5.0
+"""The most that a look takes for whether an endpoint takes requests."""
 _WORDS = 1500
 _READY = {"role": "user", "content": "Answer with the single word: ready"}
 
@@ -115,6 +122,21 @@ class EndpointConfig:
             words += " (it thinks; REASONING is none, so it gets none of it back)"
         return EndpointCheck(True, f"{self.model}: {words}", time.monotonic() - start)
 
+    async def away(self) -> str:
+        """Return why the endpoint takes no request now, in its own words; empty if it does.
+
+        One request for one token. An endpoint that refuses it for another reason, or is slow, takes requests.
+        """
+        refusals = [""]
+
+        async def note(why: str) -> None:
+            refusals.append(why)
+
+        client = ChatClient(self, tries=1, timeout_s=min(self.timeout_s, LOOK_S), on_away=note)
+        with contextlib.suppress(EndpointError):
+            await client.complete([_READY], max_tokens=1)
+        return refusals[-1]
+
     def _history(self, message: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return a conversation that holds the reasoning of this message, or made-up reasoning if it has none."""
         content, reasoning = read_reasoning(message, tags=self.reasoning_field == "tags")
@@ -174,10 +196,22 @@ def _one_of(name: str, value: str, allowed: Sequence[str]) -> str:
 
 
 class ChatClient:
-    """A client of chat completions at one endpoint; retries what is worth retrying."""
+    """A client of chat completions at one endpoint; retries what is worth retrying.
 
-    def __init__(self, endpoint: EndpointConfig, *, tries: int = TRIES, timeout_s: float | None = None) -> None:
-        self._endpoint, self._tries = endpoint, tries
+    An endpoint without room (it refuses connections, or answers with a status of `AWAY`) is asked until its time is up,
+    any other error `TRIES` times; `tries` bounds both. `on_away` gets the reason of each such refusal, and "" once the
+    endpoint answers after one.
+    """
+
+    def __init__(
+        self,
+        endpoint: EndpointConfig,
+        *,
+        tries: int | None = None,
+        timeout_s: float | None = None,
+        on_away: Callable[[str], Awaitable[None]] | None = None,
+    ) -> None:
+        self._endpoint, self._tries, self._on_away = endpoint, tries, on_away
         self._timeout_s = timeout_s or endpoint.timeout_s
 
     async def complete(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
@@ -206,25 +240,37 @@ class ChatClient:
         give_up = time.monotonic() + self._timeout_s
         # A redirect would take the key to another host.
         async with httpx.AsyncClient(timeout=limits, follow_redirects=False, trust_env=not is_loopback(url)) as http:
-            for attempt in range(1, self._tries + 1):
-                answer, why = None, ""
-                try:
-                    answer = await http.post(
-                        url, params=dict(self._endpoint.query) or None, headers=headers, content=content
-                    )
-                except (httpx.HTTPError, httpx.InvalidURL) as error:
-                    why = f"{type(error).__name__}: {error}"
+            errors = refusals = 0
+            for attempt in itertools.count(1):
+                answer, why, has_no_room = await self._sent(http, url, headers, content)
                 # Any other refusal, such as that of a wrong key, would only come again.
                 if answer is not None and answer.status_code != 429 and answer.status_code < 500:
+                    if refusals and self._on_away is not None:
+                        await self._on_away("")
                     return answer
+                if has_no_room and self._on_away is not None:
+                    await self._on_away(self._said(_refusal(answer) if answer is not None else why))
+                errors, refusals = errors + (not has_no_room), refusals + has_no_room
                 pause = _pause(attempt, answer)
-                if attempt == self._tries or time.monotonic() + pause > give_up:
+                is_last = attempt == self._tries or errors == TRIES
+                if is_last or time.monotonic() + pause > give_up:
                     break
                 await asyncio.sleep(pause)
         # The last response, even if it is an error: its words name the cause.
         if answer is not None:
             return answer
-        raise EndpointError(self._said(f"cannot reach {self._endpoint.base_url}: {why}"), "unreachable")
+        raise EndpointError(self._said(why), "unreachable")
+
+    async def _sent(
+        self, http: httpx.AsyncClient, url: str, headers: Mapping[str, str], content: bytes
+    ) -> tuple[httpx.Response | None, str, bool]:
+        """Return the response, why there is none, and whether the endpoint takes no request now."""
+        try:
+            answer = await http.post(url, params=dict(self._endpoint.query) or None, headers=headers, content=content)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            why = f"cannot reach {self._endpoint.base_url}: {type(error).__name__}: {error}"
+            return None, why, isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+        return answer, "", answer.status_code in AWAY
 
     def _message(self, answer: httpx.Response) -> dict[str, Any]:
         """Return the assistant's message without the endpoint's secrets.
@@ -232,8 +278,7 @@ class ChatClient:
         Callers can then record or show any part of it.
         """
         if answer.status_code != 200:
-            words = f"the endpoint answered {answer.status_code}: {self._said(_own_words(answer))}"
-            raise EndpointError(words, "refused")
+            raise EndpointError(self._said(_refusal(answer)), "refused")
         try:
             body = json.loads(answer.content)
             message, usage = body["choices"][0]["message"], body.get("usage")
@@ -261,6 +306,10 @@ def _pause(attempt: int, answer: httpx.Response | None) -> float:
     return min(FIRST_PAUSE_S * 2.0 ** (attempt - 1), LONGEST_PAUSE_S) * (0.5 + random.random())  # noqa: S311
 
 
+def _refusal(answer: httpx.Response) -> str:
+    return f"the endpoint answered {answer.status_code}: {_own_words(answer).strip() or '(an empty answer)'}"
+
+
 def _own_words(answer: httpx.Response) -> str:
     """Return the endpoint's own error message, wherever its format puts it."""
     try:
@@ -281,6 +330,7 @@ class ChatPolicy:
         result = await rollout(policy, environment, dash, task="Cancel order 7", expert="plain")
 
     The first argument is a base URL or an `EndpointConfig`; `options` go into every request, such as `temperature`.
+    A server that refuses, loads or is overloaded is waited for, as long as `timeout_s`; `on_away` gets each refusal.
     """
 
     def __init__(
@@ -293,11 +343,12 @@ class ChatPolicy:
         query: Mapping[str, str] | None = None,
         timeout_s: float = 120.0,
         options: Mapping[str, Any] | None = None,
+        on_away: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         if isinstance(endpoint, str):
             endpoint = EndpointConfig(endpoint, model, api_key, headers or {}, query or {}, timeout_s)
         self.endpoint = endpoint
-        self._client, self._options = ChatClient(endpoint), dict(options or {})
+        self._client, self._options = ChatClient(endpoint, on_away=on_away), dict(options or {})
 
     def __repr__(self) -> str:
         return f"ChatPolicy({self.endpoint!r})"

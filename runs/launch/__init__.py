@@ -9,6 +9,7 @@
     briefings      what agents read before they begin
     preflight      what would weaken a comparison
     estimating     time, tokens and money of a plan
+    outages        models that take no request now
     relay          the next episode of a thread
     benchmarking   arms on a pack's tasks
     withdrawing    takes back a gate that is worse

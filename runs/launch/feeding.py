@@ -7,6 +7,7 @@ and a pause holds what has not begun. Leaves a plan's states to `planning.py`, p
 from __future__ import annotations
 
 import functools
+from collections.abc import Collection
 from datetime import timedelta
 
 from django.conf import settings
@@ -80,6 +81,8 @@ UPDATE runs_plannedtry SET called_at = %s WHERE id = (
        AND NOT EXISTS (SELECT FROM runs_plan AS other WHERE other.state = 'running' AND other.run_id <> plan.run_id)
        -- so it must if an arm has a limit of its own
        AND NOT plan.document @? '$.arms[*].parallel ? (@ != null)'
+       -- and if a model does not respond
+       AND NOT EXISTS (SELECT FROM runs_modeloutage)
      ORDER BY try.wave, try.position, try.seed, arm.place LIMIT 1 FOR UPDATE OF try SKIP LOCKED
 ) RETURNING episode_id
 """
@@ -103,7 +106,7 @@ def feed(run_id: str, relays: bool = False) -> int:
         plan.save(update_fields=["state", "ended_at"])
         return 0
     room = limits.room(mine, running.values())
-    called = _call(plan, mine, asked, room) if room > 0 else []
+    called = _call(plan, mine, asked, room, limits.away(plan)) if room > 0 else []
     is_alone = limits.share(mine, running.values()) is None
     for episode_id in called:
         transaction.on_commit(functools.partial(_wake, episode_id, relays and is_alone))
@@ -115,15 +118,16 @@ def _wake(episode_id: str, relays: bool) -> None:
         launching.wake_worker(episode_id)
 
 
-def _call(plan: Plan, mine: limits.RunLoad, asked: dict[str, str], room: int) -> list[str]:
-    """Note calls for the next tries within the limits of arms and endpoints, and return their episodes."""
+def _call(plan: Plan, mine: limits.RunLoad, asked: dict[str, str], room: int, away: Collection[str]) -> list[str]:
+    """Note calls for the next tries within the limits of arms and endpoints, and return their episodes. Arms whose
+    model is `away` get none."""
     of_arms = {
         name: most - mine.arms.get(name, limits.LiveTries()).live for name, most in limits.arm_limits(plan).items()
     }
-    if not of_arms and not asked:
+    if not of_arms and not asked and not away:
         return _call_first(plan, room)
     of_endpoints = {one.name: one.room for one in limits.endpoints(plan, asked.values())}
-    full = [name for name, left in of_arms.items() if left <= 0]
+    full = [*away, *(name for name, left in of_arms.items() if left <= 0)]
     full += [arm for arm, name in asked.items() if of_endpoints[name] <= 0]
     ordered = plan.tries.filter(called_at=None, episode__state=EpisodeState.QUEUED)
     ordered = ordered.order_by("wave", "position", "seed", "arm__place")

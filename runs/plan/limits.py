@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from django.conf import settings
 from django.db import connection
@@ -20,7 +21,8 @@ from django.db.models import Q
 from awmclient.schema import AT_WORK_STATES
 from episodes.models import RUN_HERE, Episode, EpisodeState
 from people.text.in_words import count
-from runs.models import Plan, PlanState
+from people.text.plain_text import first_line
+from runs.models import ModelOutage, Plan, PlanState
 
 MODEL = "model"
 FIRST = "agent"
@@ -29,6 +31,7 @@ SURPLUS = 4
 """The number of calls that a run can have beyond its share, so that no thread waits for the next one."""
 AHEAD = 32
 """The most untaken calls of a run that runs alone: a later run waits behind no more than these."""
+REFUSAL_CHARS = 200
 
 
 LOADS = """
@@ -178,10 +181,23 @@ def limited(plan: Plan) -> dict[str, str]:
     return {arm: name for arm, name in asked.items() if name in settings.AGENT_LIMITS}
 
 
+def endpoint_in(policy: Mapping[str, Any]) -> str:
+    """Return the endpoint of an episode's stored policy, or "" for one that asks none."""
+    return str(policy.get("endpoint", FIRST)) if policy.get("awmweb") == MODEL else ""
+
+
 def is_limited(episode: Episode) -> bool:
     """Return whether an episode uses room at an endpoint with a limit."""
-    of_model = episode.is_builtin and episode.policy.get("awmweb") == MODEL
-    return of_model and str(episode.policy.get("endpoint", FIRST)) in settings.AGENT_LIMITS
+    return episode.is_builtin and endpoint_in(episode.policy) in settings.AGENT_LIMITS
+
+
+def away(plan: Plan) -> dict[str, ModelOutage]:
+    """Return the outage of each arm of a plan whose model takes no request now."""
+    outages = {outage.name: outage for outage in ModelOutage.objects.all()}
+    if not outages:
+        return {}
+    asked = {arm.name: endpoint_of(arm.policy) for arm in plan.arms.all()}
+    return {arm: outages[name] for arm, name in asked.items() if name in outages}
 
 
 def lock(names: Iterable[str]) -> None:
@@ -203,7 +219,7 @@ def endpoints(plan: Plan, names: Iterable[str]) -> list[Endpoint]:
     mine: Counter[str] = Counter()
     # a policy is stored as text, which SQL cannot look into
     for run, policy in asking.values_list("run_id", "policy"):
-        name = str(policy.get("endpoint", FIRST))
+        name = endpoint_in(policy)
         used[name] += 1
         mine[name] += run == plan.run_id
     return [Endpoint(name, settings.AGENT_LIMITS[name], used[name], mine[name]) for name in endpoint_names]
@@ -243,6 +259,23 @@ def _are(live: int, limit: int) -> str:
     return f"{_of(live, limit)} {'is' if live == 1 else 'are'}"
 
 
+def _of_outages(plan: Plan) -> list[str]:
+    by_model: dict[str, list[str]] = {}
+    outages = away(plan)
+    for arm, outage in outages.items():
+        by_model.setdefault(outage.name, []).append(arm)
+    reasons = {outage.name: outage.reason for outage in outages.values()}
+    queued = plan.tries.filter(episode__state=EpisodeState.QUEUED)
+    sentences = []
+    for name, arms in by_model.items():
+        waiting = queued.filter(arm__name__in=arms).count()
+        wait = f"{count(waiting, 'episode')} {'waits' if waiting == 1 else 'wait'}"
+        sentences.append(
+            f"Model {name} does not respond; {wait}. Last refusal: {first_line(reasons[name], REFUSAL_CHARS)}"
+        )
+    return sentences
+
+
 def waits(plan: Plan) -> list[str]:
     """Return what the queued tries of a running run wait for; "" if none waits."""
     running = loads()
@@ -264,6 +297,7 @@ def waits(plan: Plan) -> list[str]:
             sentences.append(
                 f"Model {model.name}: {_of(model.used, model.limit)} {'asks' if model.used == 1 else 'ask'} it{others}."
             )
+    sentences += _of_outages(plan)
     bound = share(mine, running.values())
     if bound is not None and load.has_uncalled and load.busy >= bound:
         rivals = sum(one.wants_more for one in running.values())

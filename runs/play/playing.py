@@ -40,7 +40,7 @@ from episodes.stored.packs import scenario_digest
 from people.access import Actor, system
 from people.errors import AWAY, AppError
 from runs.errors import NoEndpoint, UnknownEnvironment, UnknownPolicy
-from runs.launch import briefings, feeding, launching, relay
+from runs.launch import briefings, feeding, launching, outages, relay
 from runs.launch.cells import rules_of
 from runs.models import Arm
 from runs.plan import choosing, limits, servers
@@ -97,6 +97,8 @@ async def _play(episode_id: str, worker: str) -> None:
     briefing = await distilling.briefing_for(episode) if briefings.is_briefed(episode) else None
     if briefing == distilling.LATER:
         await in_database(launching.wake_worker)(episode_id, distilling.AGAIN_S)
+        return
+    if not isinstance(policy, PersonPolicy) and await in_database(outages.put_back)(episode):
         return
     try:
         # the server first: while none responds the episode stays queued and no attempt is spent
@@ -346,13 +348,14 @@ def policy_of(episode: Episode) -> Policy:
     """Return the policy of the stored plan. Raises `UnknownPolicy` or `NoEndpoint`."""
     kind = episode.policy.get(launching.OURS)
     if kind == "model":
-        endpoint = settings.AGENT_ENDPOINTS.get(str(episode.policy.get("endpoint", limits.FIRST)))
+        name = limits.endpoint_in(episode.policy)
+        endpoint = settings.AGENT_ENDPOINTS.get(name)
         if endpoint is None:
             raise NoEndpoint
         # as the plan recorded it, so that a resumed episode sends what it has sent
         sent = {"reasoning": episode.policy.get("reasoning", "none")}
         sent["reasoning_field"] = episode.policy.get("reasoning_field", "")
-        return ChatPolicy(dataclasses.replace(endpoint, **sent))
+        return ChatPolicy(dataclasses.replace(endpoint, **sent), on_away=telling(name))
     if kind == PERSON:
         return PersonPolicy(episode)
     if kind == "script":
@@ -364,6 +367,20 @@ def policy_of(episode: Episode) -> Policy:
         pace_s, seed = float(episode.policy.get("pace_s", 0)), zlib.crc32(episode.pk.encode())
         return ScriptedPolicy(scripts[name], pace_s=pace_s, seed=seed)
     raise UnknownPolicy
+
+
+def telling(name: str) -> Callable[[str], Awaitable[None]]:
+    """Return what notes the outages of a model that its episode meets."""
+    outage = outages.Noting(name)
+
+    async def tell(reason: str) -> None:
+        try:
+            await in_database(outage.refused)(reason)
+        # the next refusal is noted
+        except AWAY as error:
+            log.warning("an outage of model %s is not noted: %s", name, error)
+
+    return tell
 
 
 async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str | None) -> None:

@@ -19,6 +19,7 @@ from episodes.stored.settled import NO_SERVER
 from people.access import Actor, scoped
 from people.operating import RECENT, Need
 from people.text.in_words import count
+from runs.models import ModelOutage
 from runs.plan import choosing
 
 LOOKED = 500
@@ -28,7 +29,8 @@ SILENT_AGE_S = 15.0
 
 
 def models(actor: Actor, now: datetime) -> Iterator[Need]:
-    """Yield each agent model at which the episode that ended last failed, with the number since one did not."""
+    """Yield each agent model at which the episode that ended last failed, with the number since one did not, and each
+    that takes no request now."""
     rows = scoped(Episode.objects.filter(origin__in=RUN_HERE, created_at__gt=now - RECENT), actor.project)
     ended = rows.filter(policy_kind="model", ended_at__gt=now - RECENT).order_by("-created_at")
     columns = ("policy_name", "fault", "fault_detail", "ended_at")
@@ -41,6 +43,9 @@ def models(actor: Actor, now: datetime) -> Iterator[Need]:
         if failed:
             what = f"Agent model {name}" if name else "Agent model"
             yield Need(what, f"{count(failed, 'episode')} failed: {newest[0][1]}", newest[0][2], "models")
+    for outage in ModelOutage.objects.order_by("name"):
+        why = f"It does not respond, and no episode is started for it: {outage.reason}"
+        yield Need(f"Agent model {outage.name}", why, outage.since, "models")
 
 
 def servers(actor: Actor, _now: datetime) -> Iterator[Need]:

@@ -3,6 +3,7 @@
 import pytest
 from starlette.responses import PlainTextResponse, RedirectResponse
 
+from awmclient.choosing import chat
 from awmclient.choosing.chat import ChatClient, ChatPolicy, EndpointConfig
 from awmclient.errors import EndpointError
 from awmclient.loop.rollout import rollout
@@ -114,6 +115,68 @@ async def test_a_busy_endpoint_is_asked_again_as_it_wishes(serve):
     server = await serve(in_turn(error(429, "slow down", Retry_After="0"), error(503, "warming up"), "ready"))
     message = await ChatClient(EndpointConfig(server.base_url, "toy")).complete([{"role": "user", "content": "hi"}])
     assert message["content"] == "ready" and len(server.bodies) == 3
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(chat, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(chat, "LONGEST_PAUSE_S", 0.001)
+
+
+@pytest.mark.parametrize("refusal", [error(503, "Loading model"), error(429, "slow down", Retry_After="0")])
+async def test_server_that_loads_or_is_busy_is_waited_for(serve, quick, refusal):
+    server, refusals = await serve(in_turn(*[refusal] * 9, "ready")), []
+
+    async def note(why):
+        refusals.append(why)
+
+    message = await ChatClient(EndpointConfig(server.base_url, "toy"), on_away=note).complete([])
+    assert message["content"] == "ready" and len(server.bodies) == 10
+    assert len(refusals) == 10 and refusals[0].endswith(("503: Loading model", "429: slow down")) and not refusals[-1]
+
+
+async def test_killed_server_is_waited_for_until_it_is_back(serve, quick):
+    server, refusals = await serve(lambda body: "ready"), []
+    await server.kill()
+
+    async def start_again(why):
+        refusals.append(why)
+        # more often than another error is asked again
+        if len(refusals) == 2 * chat.TRIES:
+            await server.start()
+
+    message = await ChatClient(EndpointConfig(server.base_url, "toy"), on_away=start_again).complete([])
+    assert message["content"] == "ready" and "cannot reach" in refusals[0] and not refusals[-1]
+
+
+async def test_error_of_the_server_itself_is_believed(serve, quick):
+    server, refusals = await serve(lambda body: error(500, "CUDA error")), []
+    with pytest.raises(EndpointError, match="500: CUDA error"):
+        await ChatClient(EndpointConfig(server.base_url, "toy"), on_away=refusals.append).complete([])
+    assert len(server.bodies) == chat.TRIES and not refusals
+
+
+async def test_server_that_stays_away_is_left_after_its_time(serve, quick):
+    server = await serve(lambda body: error(503, "Loading model", Retry_After="60"))
+    with pytest.raises(EndpointError, match="503: Loading model"):
+        await ChatClient(EndpointConfig(server.base_url, "toy", timeout_s=50)).complete([])
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (lambda body: error(503, "Loading model"), "the endpoint answered 503: Loading model"),
+        (lambda body: error(400, "max_tokens is too small"), ""),
+        (lambda body: "ready", ""),
+    ],
+)
+async def test_look_says_whether_an_endpoint_takes_requests(serve, reply, why):
+    server = await serve(reply)
+    assert await EndpointConfig(server.base_url, "toy").away() == why
+    assert [body["max_tokens"] for body in server.bodies] == [1]
+    await server.kill()
+    assert "cannot reach" in await EndpointConfig(server.base_url, "toy").away()
 
 
 async def test_model_endpoint_error_is_reported_without_the_key(serve):
