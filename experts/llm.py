@@ -13,11 +13,9 @@ import asyncio
 import hashlib
 import json
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -36,8 +34,10 @@ from episodes.visible import trajectory
 from episodes.visible.lens import MODEL, Lens
 from experts.models import Ask, Privilege, Tier
 from experts.record import advising, desk, queue
+from experts.rules import model_replies as replies
 from experts.rules import token_counts
 from experts.rules.decisions import checked
+from experts.rules.model_replies import ModelAnswer
 from experts.rules.routing import in_time, next_tier
 from experts.rules.suggested_calls import refuse_unfit
 from experts.who.placing import load_for
@@ -53,8 +53,6 @@ DECIDE_CHARS = 60_000
 """Characters of what waits for a decision that a model is shown, and of its decision."""
 STEPS_SHOWN, STEP_CHARS, TOOL_CHARS, VERIFIER_CHARS = 30, 1500, 24_000, 12_000
 CRITERIA_KEPT, CRITERIA_CHARS = 500, 2000
-# a reply full of braces is not parsed from each of them
-OBJECTS_TRIED = 20
 HINT = "hint_from_a_person"
 NO_ADVICE = "the model's answer holds no advice"
 ADVICE_MAX = 20_000
@@ -87,19 +85,6 @@ CRITERIA = (
 )
 
 
-@dataclass(frozen=True)
-class ModelAnswer:
-    """A model's reply, as far as it can be parsed."""
-
-    text: str
-    calls: list[ToolCall] = field(default_factory=list)
-    confidence: float | None = None
-    needs_person: bool = False
-    decision: dict[str, Any] | None = None
-
-
-# a reply that was cut in the middle has no closing tag
-_THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 SAMPLE = {
     "task": "Merge the duplicates of ticket 7.",
     "tools": [{"name": "merge_ticket", "input_schema": {"type": "object", "properties": {"into": {}}}}],
@@ -115,15 +100,17 @@ async def tested(endpoint: EndpointConfig) -> EndpointCheck:
     client, start = ChatClient(endpoint, tries=1, timeout_s=min(endpoint.timeout_s, PROBE_S)), time.monotonic()
     messages = [{"role": "system", "content": RULES}, {"role": "user", "content": json.dumps(SAMPLE)}]
     try:
-        content = (await client.complete(messages)).get("content")
+        message = await client.complete_json(messages)
     except EndpointError as error:
         return EndpointCheck(False, error.message, time.monotonic() - start)
+    content = message.get("content")
     words = content if isinstance(content, str) else ""
     took = time.monotonic() - start
-    if why := _no_advice(words, [], {}):
+    if why := replies.unfinished(message) or _no_advice(words, [], {}):
         return EndpointCheck(False, f"{why}: {words.strip()[:200] or '(no words)'}", took)
-    form = "" if object_in(words) is not None else " (in prose, without confidence and calls)"
-    return EndpointCheck(True, f"{endpoint.model}{form}: {_parse_reply(words).text[:200]}", took)
+    form = "" if replies.object_in(words) is not None else " (in prose, without calls; its confidence counts as 0)"
+    advice = replies.parse(words, prose=settings.EXPERT_PROSE).text
+    return EndpointCheck(True, f"{endpoint.model}{form}: {advice[:200]}", took)
 
 
 _wanted, _one_at_work = threading.Event(), threading.Lock()
@@ -216,7 +203,7 @@ def _unsure(ask: Ask, reply: ModelAnswer) -> str:
     Empty if the model's answer is good enough, or better than none in time.
     """
     desk_now, now = desk_of(ask.project), timezone.now()
-    low = reply.confidence is not None and reply.confidence < desk_now.low_confidence
+    low = reply.sureness < desk_now.low_confidence
     why = "llm_asked" if reply.needs_person else "low_confidence" if low else ""
     if not why or next_tier(ask.tiers, Tier.LLM) is None:
         return ""  # no tier follows: an answer with low confidence is better than none
@@ -256,7 +243,7 @@ async def _reply(model: Actor, ask: Ask, purpose: str) -> ModelAnswer:
     if ask.typed:
         return await _decision(model, ask, purpose, material, secret)
     words = await _call(model, ask, purpose, RULES, material, lambda words: _no_advice(words, secret, shared))
-    fit: ModelAnswer = await _do(_fitting, ask, _parse_reply(words))
+    fit: ModelAnswer = await _do(_fitting, ask, replies.parse(words, prose=settings.EXPERT_PROSE))
     return fit
 
 
@@ -270,11 +257,11 @@ async def _decision(model: Actor, ask: Ask, purpose: str, material: dict[str, An
     words = await _call(
         model, ask, purpose, DECIDING, data, lambda words: _undecided(words, ask.typed, tools, secret, shared)
     )
-    reply = object_in(words) or {}
+    reply = replies.object_in(words) or {}
     note = reply.get("note")
     return ModelAnswer(
         note.strip() if isinstance(note, str) else "",
-        confidence=_share(reply.get("confidence")),
+        confidence=replies.share_of(reply.get("confidence")),
         needs_person=reply.get("needs_person") is True,
         decision=checked(ask.typed, reply.get("decision"), tools),
     )
@@ -282,13 +269,15 @@ async def _decision(model: Actor, ask: Ask, purpose: str, material: dict[str, An
 
 def _undecided(words: str, typed: Any, tools: list[dict[str, Any]], secret: list[str], shared: dict[str, Any]) -> str:
     """Return why a reply is no decision that can go to an agent, or an empty text."""
-    reply = object_in(words)
+    reply = replies.object_in(words)
     if reply is None:
         return UNREADABLE
     try:
         checked(typed, reply.get("decision"), tools)
     except AppError as misfit:
         return f"the model's decision does not fit: {misfit.message}"[:500]
+    if replies.is_repeating(str(reply.get("note") or "")):
+        return replies.REPEATING
     parts = [reply["decision"], reply.get("note")]
     if len(json.dumps(parts)) > DECIDE_CHARS:
         return f"the model's decision has more than {DECIDE_CHARS:,} characters"
@@ -301,12 +290,14 @@ def _no_advice(words: str, secret: list[str], shared: dict[str, Any]) -> str:
     It is empty, or it quotes the verifier beyond what the agent already has. A person's hint can quote the verifier, so
     hints do not count as known to the agent.
     """
-    reply = _parse_reply(words)
+    reply = replies.parse(words, prose=settings.EXPERT_PROSE)
     if not reply.text.strip():
-        return NO_ADVICE if not words.strip() or object_in(words) is not None else UNREADABLE
+        return NO_ADVICE if not words.strip() or replies.object_in(words) is not None else UNREADABLE
     calls = json.dumps([call.arguments for call in reply.calls])
     if (size := max(len(reply.text), len(calls))) > ADVICE_MAX:
         return f"the model's answer has {size:,} characters; the limit is {ADVICE_MAX:,}"
+    if replies.is_repeating(reply.text):
+        return replies.REPEATING
     parts = [reply.text, [call.model_dump() for call in reply.calls]]
     return QUOTED if Secret(secret, shared).quoted_in(parts) else ""
 
@@ -329,14 +320,14 @@ async def _call(
     start = time.monotonic()
     try:
         with spans.span("expert model", spans.CLIENT, ask=ask.pk, episode=ask.episode_id):
-            message = await client.complete(messages)
+            message = await (client.complete if purpose == "criteria" else client.complete_json)(messages)
     except EndpointError as fault:
         await _note(model, ask, purpose, start, fault.message)
         raise
     content = message.get("content")
     words = content if isinstance(content, str) else ""
     cost, by_kind = token_counts.cost_of(message, messages)
-    why = unusable(words)
+    why = replies.unfinished(message) or unusable(words)
     await _note(model, ask, purpose, start, why, cost, by_kind)
     if why:
         raise EndpointError(why, "unusable")
@@ -426,51 +417,6 @@ def _verifiers_of(ask: Ask) -> tuple[str, list[str]]:
     episode = Episode.every.select_related("project").get(pk=ask.episode_id)
     task = (episode.project, episode.scenario, episode.task_idx, episode.scenario_digest)
     return repairs.text_in_force(*task), repairs.secrets_of(*task)
-
-
-def _parse_reply(words: str) -> ModelAnswer:
-    """Return the requested JSON object, also from a code fence or after other text.
-
-    A reply without any object is advice in prose, if the settings allow that. A truncated object counts as empty.
-    """
-    reply = object_in(words)
-    prose = _THINKING.sub("", words).strip()
-    # what begins like JSON and is none was cut in the middle
-    if reply is None and settings.EXPERT_PROSE and not prose.startswith(("{", "[", "```")):
-        return ModelAnswer(prose)
-    if reply is None or not isinstance(reply.get("advice"), str):
-        return ModelAnswer("")
-    calls, asks_for_person = _calls(reply.get("tool_calls")), reply.get("needs_person") is True
-    return ModelAnswer(reply["advice"].strip(), calls, _share(reply.get("confidence")), asks_for_person)
-
-
-def object_in(words: str) -> dict[str, Any] | None:
-    """Return the first JSON object in the text, if it starts at one of the first candidate positions."""
-    decoder, place = json.JSONDecoder(), -1
-    for _ in range(OBJECTS_TRIED):
-        place = words.find("{", place + 1)
-        if place < 0:
-            return None
-        try:
-            # unlike `loads` it allows text behind the object
-            parsed, _end = decoder.raw_decode(words, place)
-        except (ValueError, RecursionError):
-            continue
-        return parsed if isinstance(parsed, dict) else None
-    return None
-
-
-def _share(number: Any) -> float | None:
-    # NaN is not equal to itself, and Python's parser accepts it
-    if isinstance(number, bool) or not isinstance(number, int | float) or number != number:
-        return None
-    return min(max(float(number), 0.0), 1.0)
-
-
-def _calls(calls: Any) -> list[ToolCall]:
-    usable = [one for one in calls if isinstance(one, dict)] if isinstance(calls, list) else []
-    named = [one for one in usable if isinstance(one.get("name"), str) and isinstance(one.get("arguments"), dict)]
-    return [ToolCall(name=one["name"], arguments=one["arguments"]) for one in named[:10]]
 
 
 def _tools_of(ask: Ask) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from episodes.visible.lens import MODEL, lens_of
 from experts import llm
 from experts.models import Ask, AskEvent
 from experts.record import advising, closing, desk
+from experts.rules import model_replies as replies
 from experts.rules import token_counts
 from experts.rules.second_look import Returned
 from experts.who.policies import desk_of, models_may_help, tokens_are_spent
@@ -116,14 +117,15 @@ def _asked(model: Actor, ask: Ask, client: ChatClient, data: dict[str, Any]) -> 
     messages = [{"role": "system", "content": RULES}, {"role": "user", "content": json.dumps(data)}]
     start = time.monotonic()
     try:
-        message = asyncio.run(client.complete(messages))
+        message = asyncio.run(client.complete_json(messages))
     except EndpointError as fault:
         desk.called(model, ask, "look", tokens=0, duration_s=time.monotonic() - start, fault=fault.message)
         return ""
     content = message.get("content")
     words = content if isinstance(content, str) else ""
     tokens, by_kind = token_counts.cost_of(message, messages)
-    reason, problem = read(words)
+    problem = replies.unfinished(message)
+    reason, problem = ("", problem) if problem else read(words)
     desk.called(model, ask, "look", tokens=tokens, duration_s=time.monotonic() - start, fault=problem, by_kind=by_kind)
     return reason
 
@@ -143,7 +145,7 @@ def read(words: str) -> tuple[str, str]:
     >>> read('{"return": false}'), read("Looks good to me.")[0], read('{"return": true, "reason": "No ticket 9."}')
     (('', ''), '', ('No ticket 9.', ''))
     """
-    reply = llm.object_in(words) or {}
+    reply = replies.object_in(words) or {}
     returns, reason = reply.get("return"), reply.get("reason")
     if returns is False:
         return "", ""

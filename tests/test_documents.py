@@ -14,7 +14,7 @@ import pytest
 import yaml
 from django.core.management import get_commands, load_command_class
 
-from experts.llm import _parse_reply
+from experts.rules.model_replies import parse as parse_reply
 from exports.recipe import Recipe
 from runs.plan.plans import plan_from_yaml
 from runs.statistics.costs import rates_in
@@ -144,7 +144,7 @@ def _is_command(name: str, given: list[str], whole: bool) -> None:
 
 @proves("docs/experts.md", '{"advice"')
 def test_documented_reply_of_a_model_is_read(block: Block) -> None:
-    said = _parse_reply(block.text)
+    said = parse_reply(block.text, prose=True)
     assert (said.text, said.confidence, len(said.calls), said.needs_person) == ("Merge 8 into 7.", 0.8, 1, False)
 
 

@@ -36,12 +36,16 @@ TRIES = 4
 """Requests that end with an error of the endpoint, such as a 500, before it is believed."""
 AWAY = frozenset({429, 502, 503, 504})
 """Statuses of an endpoint that is overloaded, starts or is replaced: it is asked again until its time is up."""
+NO_ANSWER = "no answer within"
+"""How the words of an endpoint begin that did not answer in its time."""
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 10.0
 PROBE_S = 20.0
 LOOK_S = 5.0
 """The most that a look takes for whether an endpoint takes requests."""
 _WORDS = 1500
+_plain_endpoints: set[tuple[str, str]] = set()
+"""Address and model of endpoints that refuse `response_format`, as far as this process asked them."""
 _READY = {"role": "user", "content": "Answer with the single word: ready"}
 
 
@@ -227,7 +231,24 @@ class ChatClient:
             async with asyncio.timeout(self._timeout_s):
                 return self._message(await self._post(body))
         except TimeoutError:
-            raise EndpointError(f"no answer within {self._timeout_s:g} s", "timeout") from None
+            raise EndpointError(f"{NO_ANSWER} {self._timeout_s:g} s", "timeout") from None
+
+    async def complete_json(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
+        """Return as `complete` does, and ask for a JSON object where the endpoint knows `response_format`.
+
+        An endpoint that refuses the field (400, 422) is asked without it, now and later.
+        """
+        place = (self._endpoint.base_url, self._endpoint.model)
+        if "response_format" in options or place in _plain_endpoints:
+            return await self.complete(messages, **options)
+        try:
+            return await self.complete(messages, response_format={"type": "json_object"}, **options)
+        except EndpointError as refusal:
+            if not refusal.message.startswith(("the endpoint answered 400:", "the endpoint answered 422:")):
+                raise
+        reply = await self.complete(messages, **options)
+        _plain_endpoints.add(place)
+        return reply
 
     async def _post(self, body: dict[str, Any]) -> httpx.Response:
         headers = {"Content-Type": "application/json"}

@@ -8,6 +8,7 @@
     second_look      rules that return an answer
     sources          where an ask comes from, in words
     interrupts       pauses of other agents as typed asks
+    model_replies    what a model's whole reply holds
     token_counts     tokens of a reply
     file_types       which files can be attached
 

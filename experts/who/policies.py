@@ -10,13 +10,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 
+from awmclient.choosing.chat import NO_ANSWER
 from episodes.models import Episode
 from experts.models import Ask, Assignment, Desk, ModelCall
 from experts.rules.routing import RoutingRules
 from people.models import Project
 from people.slots import SlotState
+
+LOOKS = 20
+"""The newest second looks of a model of which the late ones are counted."""
 
 
 def desk_of(project: Project) -> Desk:
@@ -51,13 +55,15 @@ def models_may_help(ask: Ask) -> bool:
 
 @dataclass(frozen=True)
 class ExpertModel:
-    """A configured expert model and the result of its last call."""
+    """A configured expert model, the result of its last call, and how many of its last second looks came too late."""
 
     name: str
     model: str
     base_url: str
     at_work: int
     last: ModelCall | None
+    looks: int
+    late_looks: int
 
 
 def expert_models(project: Project, now: datetime) -> list[ExpertModel]:
@@ -70,9 +76,16 @@ def expert_models(project: Project, now: datetime) -> list[ExpertModel]:
             endpoint.base_url,
             held_by(f"model:{name}", now),
             calls.filter(model_key=f"model:{name}").first(),
+            *_looks(calls.filter(model_key=f"model:{name}", purpose="look")),
         )
         for name, endpoint in settings.EXPERT_ENDPOINTS.items()
     ]
+
+
+def _looks(calls: QuerySet[ModelCall]) -> tuple[int, int]:
+    """Return how many of the newest looks of a model are counted, and how many of them had no answer in time."""
+    faults = list(calls.values_list("fault", flat=True)[:LOOKS])
+    return len(faults), sum(fault.startswith(NO_ANSWER) for fault in faults)
 
 
 def held_by(key: str, now: datetime) -> int:

@@ -26,8 +26,9 @@ from episodes.record import noting
 from episodes.stored import outcomes, repairs, splits
 from episodes.visible import trajectory
 from episodes.visible.lens import MODEL
-from experts.llm import QUOTED, bounded_tools, object_in, shortened
+from experts.llm import QUOTED, bounded_tools, shortened
 from experts.record import desk
+from experts.rules import model_replies as replies
 from experts.rules.token_counts import counts_by_kind
 from experts.who.policies import tokens_are_spent
 from people.access import Actor, expert_model
@@ -130,7 +131,8 @@ async def _asked(row: PlannedTry, model: Actor, material: Material, with_outcome
     start, fault = time.monotonic(), ""
     cost: dict[str, Any] = {"tokens": 0, "run": row.plan.run, "arm": row.arm.name}
     try:
-        message = await client.complete([{"role": "system", "content": rules}, {"role": "user", "content": prompt}])
+        sent = [{"role": "system", "content": rules}, {"role": "user", "content": prompt}]
+        message = await client.complete_json(sent)
         content, usage = message.get("content"), message.get("usage")
         words = content if isinstance(content, str) else ""
         total = usage.get("total_tokens") if isinstance(usage, dict) else None
@@ -138,6 +140,7 @@ async def _asked(row: PlannedTry, model: Actor, material: Material, with_outcome
         cost["tokens"] = total if isinstance(total, int) and total >= 0 else (len(prompt) + len(words)) // 4
         cost["by_kind"] = counts_by_kind(usage) if isinstance(usage, dict) else None
         text, fault = _read_briefing(words, material)
+        fault = replies.unfinished(message) or fault
         if fault:
             raise Unusable(fault)
         return text
@@ -152,7 +155,7 @@ async def _asked(row: PlannedTry, model: Actor, material: Material, with_outcome
 
 def _read_briefing(words: str, material: Material) -> tuple[str, str]:
     """Return the briefing in a model's text, or the reason there is none."""
-    briefing = (object_in(words) or {}).get("briefing")
+    briefing = (replies.object_in(words) or {}).get("briefing")
     if not isinstance(briefing, str):
         return "", "its answer is not the JSON object that was asked for"
     text = briefing.encode("utf-8", "replace").decode().replace("\x00", "").strip()

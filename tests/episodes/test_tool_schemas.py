@@ -34,6 +34,7 @@ from episodes.tool_schemas import Checker
 from experts import llm
 from experts.record import advising, opening
 from experts.rules import suggested_calls
+from experts.rules.model_replies import ModelAnswer
 from experts.rules.suggested_calls import calls_of, refuse_unfit
 from people.errors import Invalid
 from tests.browsing import as_person, html
@@ -295,6 +296,6 @@ def test_nothing_is_locked_while_calls_are_checked(ada, edo, monkeypatch):
     client.post(f"/asks/{first.pk}/answer", body)
     client.post(f"/asks/{first.pk}/amend", {"text": "Or so.", "tool_calls": calls, "nonce": "m"})
     assert [one.status for one in (first.__class__.objects.filter(pk__in=[first.pk, second.pk]))] == ["answered"] * 2
-    llm._fitting(first, llm.ModelAnswer("So.", [ToolCall(name="merge", arguments={"into": 7})]))
+    llm._fitting(first, ModelAnswer("So.", [ToolCall(name="merge", arguments={"into": 7})]))
     assert len(locked) >= 4 and not any(locked)
     assert advising.Advice.objects.filter(ask=first).count() == 2

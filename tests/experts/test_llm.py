@@ -9,7 +9,9 @@ import time
 from datetime import timedelta
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.utils import timezone
+from starlette.responses import JSONResponse
 
 from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import AskOpen, EpisodeStart, ToolSpec
@@ -20,6 +22,7 @@ from experts import endings, llm
 from experts.find.reading import open_asks
 from experts.models import Advice, Ask, Draft, ModelCall
 from experts.record import closing, desk, opening, queue
+from experts.rules import model_replies as replies
 from people.errors import Invalid
 from tests.awmclient.openai_server import OpenAIServer, answering, error
 from tests.awmclient.spellings import spellings
@@ -214,12 +217,65 @@ def test_a_fault_of_the_model_is_a_fault_and_people_are_asked(serve, asked, sett
 
 
 @pytest.mark.parametrize("words", ["Merge it into 4127.", "<think>{Hm}</think>\n\nMerge it into 4127."])
-def test_prose_is_advice_where_the_form_is_absent(serve, asked, words):
+def test_prose_is_advice_where_the_form_is_absent(serve, asked, ada, words):
     serve(small=lambda body: words)
+    desk.set_policy(ada, low_confidence=0.0)
     ask = asked()
     llm.work()
     said = fresh(ask).accepted
     assert (said.text, said.tool_calls or [], said.confidence) == ("Merge it into 4127.", [], None)
+
+
+@pytest.mark.parametrize("words", ["Merge it into 4127.", json.dumps({"advice": "Into 4127."})])
+def test_advice_without_confidence_is_held_back_as_unsure(serve, asked, words):
+    serve(small=lambda body: words)
+    ask = asked()
+    llm.work()
+    ask = fresh(ask)
+    assert (ask.status, ask.tier, ask.tier_reason, ask.accepted) == ("open", "people", "low_confidence", None)
+    assert Draft.objects.get(ask=ask).confidence is None and not Advice.objects.exists()
+
+
+LOOP = "A: Which price does the boss want for the mug, and which price does the agent want for it?\n"
+
+
+def ended(content, ending):
+    choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": ending}
+    return JSONResponse(
+        {"choices": [choice], "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (lambda body: ended("The task:\n\nA: The task, the tool, the bo", "length"), replies.CUT),
+        (lambda body: ended(says("Into 4127."), "content_filter"), replies.FILTERED),
+        (lambda body: ended(LOOP * 3, "stop"), replies.REPEATING),
+        (lambda body: says(LOOP.strip() + " " + LOOP * 5), replies.REPEATING),
+    ],
+    ids=["cut", "filtered", "loop", "loop in the form"],
+)
+def test_cut_filtered_or_repeating_reply_is_a_fault(serve, asked, settings, reply, why):
+    server = serve(small=reply)
+    drafted, ask = asked(model_first=False), asked()
+    Ask.objects.filter(pk=drafted.pk).update(draft_at=timezone.now())
+    llm.work()
+    assert fresh(ask).declines.get().reason == f"fault: {why}"
+    assert {(call.fault, call.tokens) for call in ModelCall.objects.all()} == {(why, 10)} and len(server.bodies) == 2
+    assert not Draft.objects.filter(text__isnull=False).exists()
+    tested = async_to_sync(llm.tested)(settings.EXPERT_ENDPOINTS["small"])
+    assert not tested.ok and why in tested.message
+
+
+def test_json_is_asked_for_where_the_endpoint_can(serve, asked):
+    server = serve(small=lambda body: error(400, "unknown field") if "response_format" in body else says("Into 4127."))
+    first = asked()
+    llm.work()
+    assert [body.get("response_format") for body in server.bodies] == [{"type": "json_object"}, None]
+    second = asked(question="And now?")
+    llm.work()
+    assert len(server.bodies) == 3 and {fresh(ask).accepted.text for ask in (first, second)} == {"Into 4127."}
 
 
 @pytest.mark.parametrize("words", ['{"advice": "Into 41', '```json\n{"advice": "x', "[1, 2", "{" * 5000])
@@ -257,7 +313,7 @@ def test_advice_of_a_model_has_a_limit_of_size(serve, asked, ada, words):
     ("reply", "prose", "ok", "words"),
     [
         (lambda body: says("Into 7."), True, True, "small-1: Into 7."),
-        (lambda body: "Into 7.", True, True, "small-1 (in prose, without confidence and calls): Into 7."),
+        (lambda body: "Into 7.", True, True, "small-1 (in prose, without calls; its confidence counts as 0): Into 7."),
         (lambda body: "Into 7.", False, False, "the model's answer is not the JSON object that was asked for: Into 7."),
         (lambda body: "ready", False, False, "not the JSON object"),
         (lambda body: error(401, "Incorrect API key"), True, False, "Incorrect API key"),

@@ -123,6 +123,20 @@ def test_slow_and_dead_models_hold_no_answer_back(look, edo, asked, monkeypatch,
     assert len(server.bodies) == 1
 
 
+def test_routing_counts_looks_that_came_too_late(look, edo, ada, asked, monkeypatch):
+    over = threading.Event()
+    server = look(lambda body: over.wait(60) and BACK or BACK)
+    monkeypatch.setattr(looking, "LOOK_S", 1.0)
+    try:
+        sent(edo, asked())
+    finally:
+        over.set()
+    server.reply = lambda body: '{"return": false}'
+    sent(edo, asked())
+    page = " ".join(html(as_person(ada).get("/desk/")).split())
+    assert "1 of its last 2 second looks came too late:" in page
+
+
 @pytest.mark.parametrize("without", ["time", "tokens", "room", "setting", "endpoint", "people only", "size"])
 def test_no_look_is_taken_without(look, ada, edo, asked, settings, monkeypatch, without):
     server = look(BACK)

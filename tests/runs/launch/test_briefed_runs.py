@@ -210,7 +210,7 @@ def test_informed_held_out_and_own_episodes_are_no_sources(ada, serve):
         (lambda _body: "I would rather not.", 2, "is not the JSON object"),
         (says(" "), 2, "nothing to advise"),
         (says("x" * 20_001), 2, "more than 20,000 characters"),
-        (lambda _body: error(400, "no such model"), 1, "no such model"),
+        (lambda _body: error(404, "no such model"), 1, "no such model"),
     ],
 )
 def test_failing_model_leaves_the_episodes_without_one(ada, serve, reply, asked, why):

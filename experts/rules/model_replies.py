@@ -1,0 +1,117 @@
+"""Reading a reply of an expert model: whether it is one at all, and the answer that it holds. Pure.
+
+What was cut, filtered or repeats itself is no reply, whatever it holds: half a sentence of a weak model reads like
+advice. Every pattern here takes linear time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from awmclient.schema import ToolCall
+
+# a reply full of braces is not parsed from each of them
+OBJECTS_TRIED = 20
+CUT = "the model's answer was cut at its limit of tokens"
+FILTERED = "the model's answer was removed by the endpoint's content filter"
+REPEATING = "the model's answer repeats itself"
+ENDINGS = {"length": CUT, "content_filter": FILTERED}
+"""What the endpoint's `finish_reason` says of a reply that is none; any other word ends one."""
+WINDOW, WINDOWS_LEAST, REPEATED_SHARE = 6, 12, 0.5
+"""A text repeats itself if half of its runs of six words were there before."""
+LINE_WORDS, LINE_TIMES = 3, 3
+"""So does one that has the same line of three words or more three times."""
+READ_CHARS = 20_000
+# a reply that was cut in the middle has no closing tag
+_THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class ModelAnswer:
+    """A model's reply, as far as it can be parsed."""
+
+    text: str
+    calls: list[ToolCall] = field(default_factory=list)
+    confidence: float | None = None
+    needs_person: bool = False
+    decision: dict[str, Any] | None = None
+
+    @property
+    def sureness(self) -> float:
+        """The confidence that decides who answers: a model that names none is not sure."""
+        return self.confidence if self.confidence is not None else 0.0
+
+
+def unfinished(message: Mapping[str, Any]) -> str:
+    """Return why the endpoint says that a reply is no whole one; empty if it is one.
+
+    >>> unfinished({"content": "Into", "finish_reason": "length"}) == CUT
+    True
+    """
+    ending = message.get("finish_reason")
+    return ENDINGS.get(ending, "") if isinstance(ending, str) else ""
+
+
+def is_repeating(text: str) -> bool:
+    """Return whether a text goes round in a circle, as weak models do.
+
+    >>> is_repeating("Which price does the boss want for the mug? " * 4), is_repeating("Merge 8 into 7. " * 2)
+    (True, False)
+    """
+    lines = Counter(tuple(re.findall(r"\w+", line)) for line in text[:READ_CHARS].splitlines())
+    if any(times >= LINE_TIMES and len(words) >= LINE_WORDS for words, times in lines.items()):
+        return True
+    words = re.findall(r"\w+", text[:READ_CHARS])
+    windows = [tuple(words[place : place + WINDOW]) for place in range(len(words) - WINDOW + 1)]
+    return len(windows) >= WINDOWS_LEAST and 1 - len(set(windows)) / len(windows) >= REPEATED_SHARE
+
+
+def parse(words: str, *, prose: bool) -> ModelAnswer:
+    """Return the requested JSON object, also from a code fence or after other text.
+
+    A reply without any object is advice in prose, if `prose` allows that. A truncated object counts as empty.
+    """
+    reply = object_in(words)
+    plain = _THINKING.sub("", words).strip()
+    # what begins like JSON and is none was cut in the middle
+    if reply is None and prose and not plain.startswith(("{", "[", "```")):
+        return ModelAnswer(plain)
+    if reply is None or not isinstance(reply.get("advice"), str):
+        return ModelAnswer("")
+    calls, asks_for_person = _calls(reply.get("tool_calls")), reply.get("needs_person") is True
+    return ModelAnswer(reply["advice"].strip(), calls, share_of(reply.get("confidence")), asks_for_person)
+
+
+def object_in(words: str) -> dict[str, Any] | None:
+    """Return the first JSON object in the text, if it starts at one of the first candidate positions."""
+    decoder, place = json.JSONDecoder(), -1
+    for _ in range(OBJECTS_TRIED):
+        place = words.find("{", place + 1)
+        if place < 0:
+            return None
+        try:
+            # unlike `loads` it allows text behind the object
+            parsed, _end = decoder.raw_decode(words, place)
+        except (ValueError, RecursionError):
+            continue
+        return parsed if isinstance(parsed, dict) else None
+    return None
+
+
+def share_of(number: Any) -> float | None:
+    """Return a confidence from 0 to 1; None for anything else than a number."""
+    # NaN is not equal to itself, and Python's parser accepts it
+    if isinstance(number, bool) or not isinstance(number, int | float) or number != number:
+        return None
+    return min(max(float(number), 0.0), 1.0)
+
+
+def _calls(calls: Any) -> list[ToolCall]:
+    usable = [one for one in calls if isinstance(one, dict)] if isinstance(calls, list) else []
+    named = [one for one in usable if isinstance(one.get("name"), str) and isinstance(one.get("arguments"), dict)]
+    return [ToolCall(name=one["name"], arguments=one["arguments"]) for one in named[:10]]
