@@ -14,7 +14,7 @@ from runs.launch import briefings, preflight
 from runs.models import Arm
 from runs.plan import limits, servers
 from runs.plan.plans import briefing_words, to_yaml
-from runs.show import asking, causes, charts, curve, errata, overview, tables
+from runs.show import asking, causes, charts, curve, errata, helping, overview, tables
 from runs.show.comparison import RunComparison
 from runs.show.overview import RunCard, TaskRow
 from runs.show.tables import TABLES, of_completions, repeats
@@ -26,11 +26,12 @@ REWARDS_DRAWN = 2000
 
 @dataclass(frozen=True)
 class RunHead:
-    """The head of the page: the finding, what the run waits for, and why episodes failed."""
+    """The head of the page: the finding, what and whom the run waits for, how asks ended, and why episodes failed."""
 
     sentence: str
     card: RunCard
     waits: list[str]
+    help: list[helping.ArmHelp]
     server: servers.ServerReport | None
     causes: causes.Causes
 
@@ -112,7 +113,8 @@ def _head(actor: Actor, comparison: RunComparison, card: RunCard) -> RunHead:
     plan = comparison.plan
     sentence = preflight.finding(plan).words if preflight.is_trial(plan) else comparison.sentence
     server = servers.ServerReport(**plan.server) if plan.server else None
-    return RunHead(sentence, card, limits.waits(plan), server, causes.causes_of(actor, plan.run))
+    ended = helping.of_arms(plan, [arm.name for arm in card.arms])
+    return RunHead(sentence, card, limits.waits(plan), ended, server, causes.causes_of(actor, plan.run))
 
 
 def _findings(actor: Actor, comparison: RunComparison, card: RunCard) -> RunFindings:

@@ -1,5 +1,6 @@
 """How is a run shown?
 
+    helping     how asks ended, and who waits
     comparison  tries, counts and comparison of a run
     overview    progress and tasks of runs
     failing     models and servers that do not answer

@@ -32,6 +32,7 @@ from runs.models import ENDED, Plan, PlanState
 from runs.plan import claims, replaceable
 from runs.plan.claims import Claims
 from runs.plan.plans import briefing_words, plan_of
+from runs.show import helping
 from runs.statistics import rereading
 from runs.statistics.compare import CANCELLED, Try, contrasts, uncounted
 from runs.statistics.contrast import Contrast
@@ -241,7 +242,7 @@ def _tries_of(plan: Plan, claim_set: Claims, *, first: bool = False) -> tuple[li
     unverified = replaceable.unverified(silent)
     unfit = claim_set.left_out
     tries = []
-    asks, shared = _asks_of(plan), _shared_of(plan)
+    asks, shared, ends = _asks_of(plan), _shared_of(plan), helping.ends_of(plan)
     changed = _changed((row[0], row[-2]) for row in rows)
     for (
         scenario,
@@ -270,7 +271,10 @@ def _tries_of(plan: Plan, claim_set: Claims, *, first: bool = False) -> tuple[li
         about = (complete, excluded, offered, chance, episode in asks, asks.get(episode, 0.0), episode)
         answers = frozenset(shared.get(episode, ()))
         retried_at = created_at.timestamp() if episodes > 1 else 0.0
-        tries.append(Try(task, scenario, arm, seed, position, wave, *about, answers, retried_at, unfit=task in unfit))
+        end = ends.get(episode, (0, 0))
+        tries.append(
+            Try(task, scenario, arm, seed, position, wave, *about, answers, retried_at, *end, unfit=task in unfit)
+        )
     return tries, [row[7] for row in rows]
 
 

@@ -28,8 +28,9 @@ from people.text.in_words import duration
 from runs.models import INFRASTRUCTURE, Plan, PlanState
 from runs.plan import replaceable
 from runs.plan.plans import briefing_words
-from runs.show import comparison
+from runs.show import comparison, helping
 from runs.show.comparison import RunComparison, counted_as
+from runs.show.helping import WaitingAgents
 from runs.statistics.compare import Try
 from runs.taskset import probes
 
@@ -112,6 +113,8 @@ class RunCard:
     """Of a run without a plan."""
     label: str = ""
     """Its name, with a number if others have the same one."""
+    waiting: WaitingAgents | None = None
+    """Its agents that wait for a person; None if no one does."""
 
     @property
     def ended(self) -> int:
@@ -131,7 +134,7 @@ class RunCard:
 
 
 def cards(actor: Actor, runs: Sequence[Run]) -> list[RunCard]:
-    """Return these runs with their counts, in eight statements for any number of runs, and some more for each run that
+    """Return these runs with their counts, in nine statements for any number of runs, and some more for each run that
     has a task unfit by probe or ruling, or a finished episode without an outcome for this person."""
     plans = {
         plan.pk: plan
@@ -166,7 +169,8 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[RunCard]:
     for plan_id in [pk for pk, without in silent.items() if without]:
         broken[plan_id] = replaceable.tries_of([plan_id]).count()
     sizes = run_sizes.sizes_of([run.pk for run in runs if run.pk not in plans])
-    left = _left(plans.values())
+    waiting = helping.waiting_in(plans.values())
+    left = _left(plans.values(), waiting)
     labels = run_names.apart(actor.project, {run.pk: run.name for run in runs})
     return [
         RunCard(
@@ -177,6 +181,7 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[RunCard]:
             broken[run.pk],
             sizes.get(run.pk, RunSize()),
             label=labels[run.pk],
+            waiting=waiting.get(run.pk),
         )
         for run in runs
     ]
@@ -208,12 +213,13 @@ def _leave_out_unfit(
             bars[arm_id].count(counted_as(*ended), -count)
 
 
-def _left(plans: Iterable[Plan]) -> dict[str, float]:
+def _left(plans: Iterable[Plan], waiting: Mapping[str, WaitingAgents]) -> dict[str, float]:
     """Return the time to the end of running runs, at the pace of the last hour or since each was started or resumed.
-    Runs with fewer than `ENDS` ended episodes in that time are left out: their pace is unknown."""
+    Runs with fewer than `ENDS` ended episodes in that time are left out: their pace is unknown. So are those of which
+    an agent waits for a person, who sets the pace then."""
     now = timezone.now()
     since = Greatest("planned__plan__changed_at", Value(now - PACE_OVER))
-    running = [plan for plan in plans if plan.state == PlanState.RUNNING and plan.changed_at]
+    running = [plan for plan in plans if plan.state == PlanState.RUNNING and plan.changed_at and plan.pk not in waiting]
     tries = Episode.objects.filter(planned__plan__in=running).order_by().values_list("planned__plan_id")
     counted = tries.annotate(
         ended=Count("pk", filter=Q(ended_at__gte=since)), open=Count("pk", filter=Q(state__in=LIVE_STATES))
@@ -242,10 +248,11 @@ def card_of(compared: RunComparison) -> RunCard:
     ]
     reasons = (*(f"fault {fault}" for fault in INFRASTRUCTURE), replaceable.LOST)
     broken = sum(arm.excluded.get(reason, 0) for arm in compared.arms for reason in reasons)
-    left = _left([compared.plan]).get(compared.plan.pk)
+    waiting = helping.waiting_in([compared.plan])
+    left = _left([compared.plan], waiting).get(compared.plan.pk)
     run = compared.plan.run
     label = run_names.apart(run.project, {run.pk: run.name})[run.pk]
-    return RunCard(run, compared.plan, bars, left, broken, label=label)
+    return RunCard(run, compared.plan, bars, left, broken, label=label, waiting=waiting.get(run.pk))
 
 
 def active(project_runs: QuerySet[Run]) -> QuerySet[Run]:

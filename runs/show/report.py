@@ -15,7 +15,7 @@ from people.text.plain_text import printable
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.servers import ServerReport
-from runs.show import asking, causes, charts, curve, pictures, rewarding
+from runs.show import asking, causes, charts, curve, helping, pictures, rewarding
 from runs.show.comparison import RunComparison
 from runs.show.tables import (
     TABLES,
@@ -98,6 +98,7 @@ def markdown(
                 for arm in comparison.arms
             ],
         ),
+        *_of_asks(comparison),
         *_drawn(drawings, "completions"),
         *_of_causes(comparison),
         *_of_server(plan),
@@ -129,6 +130,12 @@ def markdown(
     parts += [] if pictures.are_possible() else [pictures.MISSING]
     parts += ["## Repeat this run", "```\n.venv/bin/python manage.py run plan.yaml\n```"]
     return "\n\n".join(parts) + "\n"
+
+
+def _of_asks(comparison: RunComparison) -> list[str]:
+    """Return how the asks of each arm ended; nothing for a run without asks."""
+    ended = helping.of_arms(comparison.plan, [arm.name for arm in comparison.arms])
+    return ["\n".join(f"- {plain(one.arm)}, {one.words}" for one in ended)] if ended else []
 
 
 def _of_causes(comparison: RunComparison) -> list[str]:

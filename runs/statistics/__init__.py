@@ -4,6 +4,7 @@
     anytime     the e-process, valid at any look
     deciding    what makes a run say better
     contrast    what a comparison of two arms found
+    unanswered  whether an arm's expert ever answered
     sentences   a finding in words
     units       tasks that depend on each other
     compare     what a run's tries can say

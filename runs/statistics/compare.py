@@ -40,6 +40,7 @@ from runs.statistics.paired import (
     tango,
 )
 from runs.statistics.prices import Price, price
+from runs.statistics.unanswered import never_answered
 from runs.statistics.units import units_of
 
 GAP = 0.05
@@ -78,6 +79,9 @@ class Try:
     episode: str = ""
     shared: frozenset[str] = frozenset()
     retried_at: float = 0.0
+    answered: int = 0
+    """Its asks that got advice, and those that closed without any."""
+    unanswered: int = 0
     unfit: bool = False
     """Its task was found at fault before the launch: it is left out of every arm alike, whatever an arm does."""
 
@@ -185,8 +189,7 @@ def contrasts(
     nothing may be said at all.
     """
     statements = [one for one in statements if one.is_contrast]
-    # 0 is the planned one
-    waves = sorted({one.wave for one in tries})
+    waves = sorted({one.wave for one in tries})  # 0 is the planned one
     sides = [[one for one in tries if one.arm in (each.arm, each.control)] for each in statements]
     tasks = [
         _by_task([one for one in mine if one.wave == 0], each) for each, mine in zip(statements, sides, strict=True)
@@ -304,6 +307,7 @@ def _contrast(
         scenarios=_rows(paired),
         sharing=sum(len(unit) for unit in units if len(unit) > 1),
         void=void,
+        unanswered=never_answered(tries, claim.arm, claim.control),
         added=_added(tries, claim) if len(waves) > 1 and not lost.withheld and not void else None,
     )
 

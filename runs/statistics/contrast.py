@@ -5,7 +5,7 @@ Pure. Made by `compare.py`, in words by `sentences.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from runs.statistics import deciding
 from runs.statistics.paired import Interval
@@ -109,6 +109,8 @@ class Contrast:
     """Tasks that share an answer with another task."""
     void: str = ""
     """Why nothing may be said, whatever the outcomes are."""
+    unanswered: dict[str, int] = field(default_factory=dict)
+    """By arm, how many asks fell back, where no ask of the arm was answered: help of this arm was never there."""
     added: float | None = None
     """The difference with the seeds that were added later: exploratory, not part of the plan."""
 

@@ -15,7 +15,7 @@ import hashlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from people.text.in_words import count
@@ -26,6 +26,7 @@ from runs.statistics.deciding import Statement
 from runs.statistics.paired import Interval, cluster_interval, holm, newcombe
 from runs.statistics.prices import Price, price
 from runs.statistics.sentences import hangs_on, holds_for, not_shown, p_text, points, signed, span_text, void
+from runs.statistics.unanswered import never_answered, no_help
 
 FEWEST, FEWEST_OF_A_SIDE = 60, 30
 """The fewest counted tries, and the fewest offered and not offered ones, with a valid interval of the mean score. With
@@ -109,6 +110,8 @@ class Effect:
     """The counted tries alone would show a change: whether there is one hangs on the unknown ones."""
     void: str = ""
     """Why nothing may be said, whatever the outcomes are."""
+    unanswered: dict[str, int] = field(default_factory=dict)
+    """How many asks of the arm fell back, where not one was answered: the offered help was never there."""
 
     @property
     def unknown(self) -> int:
@@ -168,7 +171,7 @@ def effects(
     for (draft, scored), p in zip(drafts, adjusted, strict=True):
         stated = replace(draft, p_holm=p) if several and draft.p is not None else draft
         stated = replace(stated, verdict=_verdict(stated), price=_price(stated, scored))
-        decided.append(replace(stated, sentence=_sentence(stated)))
+        decided.append(replace(stated, sentence=no_help(stated.unanswered) + _sentence(stated)))
     return decided
 
 
@@ -210,6 +213,7 @@ def _effect(statement: Statement, tries: Sequence[Try], stopped: bool, void_why:
         level=statement.planned,
         hangs=hangs,
         void=void_why,
+        unanswered=never_answered(tries, statement.arm),
     )
     return effect, scored
 

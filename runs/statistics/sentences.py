@@ -8,6 +8,7 @@ from people.text.in_words import count
 from runs.statistics import deciding
 from runs.statistics.contrast import Contrast, UnitResult
 from runs.statistics.paired import Interval
+from runs.statistics.unanswered import no_help
 
 WITHHELD = "Withheld: the arms lost different shares of their episodes."
 EXPLORATORY = "exploratory, not part of the plan"
@@ -19,6 +20,11 @@ def void(why: str) -> str:
 
 
 def headline(contrast: Contrast) -> str:
+    """Return the finding. Where an arm had an expert who never answered, that comes first."""
+    return no_help(contrast.unanswered) + _finding(contrast)
+
+
+def _finding(contrast: Contrast) -> str:
     lost = contrast.exclusions
     if contrast.void:
         return void(contrast.void)
