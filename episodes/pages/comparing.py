@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET
 
 from episodes.models import Episode, Step
 from episodes.show import wall, windows
-from episodes.show.alignment import acts_of, align, differences, divergence
+from episodes.show.alignment import acts_of, align, differences, divergence, headline, words_of
 from episodes.visible import visibility
 from episodes.visible.lens import lens_of
 from people.access import Actor, MemberRequest, member_required, scoped, visible_or_404
@@ -59,18 +59,29 @@ def _side_by_side(actor: Actor, pair: Sequence[Episode]) -> dict[str, Any]:
     steps = [_steps(actor, one) for one in pair]
     pairs = align(*(acts_of(side) for side in steps))
     first = divergence(pairs)
+    names, heads = _names(pair)
     differing = differences(*_changes(actor, pair, steps))
     same = sum(line.kind == "same" for line in pairs)
     return {
-        "pairs": pairs,
+        "lines": [(line, words_of(line, names)) for line in pairs],
         "diverges": first,
-        "divergence": pairs[first] if first is not None else None,
+        "headline": headline(pairs[first], names) if first is not None else "",
+        "heads": heads,
         "same": same,
         "cut": any(one.last_seq > STEPS for one in pair),
         "differences": differing[:DIFFERENCES],
         "more_differences": max(0, len(differing) - DIFFERENCES),
-        "answers": [clean(one.final_answer) if one.final_answer else "" for one in pair],
+        "answers": list(zip(heads, (clean(one.final_answer or "") for one in pair), strict=True)),
     }
+
+
+def _names(pair: Sequence[Episode]) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return the names of two episodes inside a sentence and as heads of columns: their arms, if these tell them
+    apart."""
+    first, other = (clean(one.arm) for one in pair)
+    if first and other and first != other:
+        return (first, other), (first, other)
+    return ("the first", "the second"), ("First", "Second")
 
 
 def _steps(actor: Actor, episode: Episode) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from awmclient.nouns.fields import CAME, has_come
 from episodes.show.tables import Touched, touched_rows
 from episodes.show.values import cell_of
+from episodes.stored.strip import code_of, is_refused_ask
 from people.text.plain_text import clean
 from people.text.prose import in_line
 
@@ -25,14 +26,19 @@ WORDS: dict[Kind, str] = {
     "same": "same",
     "result": "different result",
     "arguments": "different arguments",
-    "left": "only in the first",
-    "right": "only in the second",
+    "left": "only in {0}",
+    "right": "only in {1}",
 }
+ASK = "ask"
 GAP_MAX = 200
 """Unequal stretches up to this length are aligned by tool; longer ones are shown in order, one below the other."""
 SHOWN = 300
 SHORT, ANCHORED = 24, 4
 """Items of a stretch that is aligned by its longest runs, and rounds of matching items that are once on either side."""
+
+
+ENDS = {"o": "is open", "l": "is open", "a": "was answered", "d": "was declined", "c": "was cancelled"}
+"""How an ask ended, by its letter in the strip; any other one fell back."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +50,20 @@ class Act:
     given: str
     came: str
     failed: bool = False
+    end: str = ""
+    """Of an ask: how it ended, after "was" or "is"."""
+
+    @property
+    def is_ask(self) -> bool:
+        return self.name == ASK
 
     @property
     def shown_given(self) -> str:
-        return _short(in_line(self.given) if self.name == "ask" else self.given)
+        return _short(in_line(self.given) if self.is_ask else self.given)
 
     @property
     def shown_came(self) -> str:
-        return _short(in_line(self.came) if self.name == "ask" else self.came)
+        return _short(in_line(self.came) if self.is_ask else self.came)
 
 
 @dataclass(frozen=True)
@@ -61,10 +73,6 @@ class AlignedPair:
     kind: Kind
     left: Act | None
     right: Act | None
-
-    @property
-    def word(self) -> str:
-        return WORDS[self.kind]
 
 
 @dataclass(frozen=True)
@@ -86,13 +94,18 @@ def acts_of(steps: Sequence[Mapping[str, Any]]) -> list[Act]:
 
 def _act(step: Mapping[str, Any]) -> Act | None:
     kind, seq, error = step.get("kind"), int(step["seq"]), step.get("error")
+    if kind == "tool_call" and is_refused_ask(step):
+        # the same as an ask of an arm with an expert: both are on one line
+        question = (step.get("arguments") or {}).get("question")
+        return Act(seq, ASK, _json_text(question or ""), "no expert in this episode", end="was refused")
     if kind == "tool_call":
         return Act(seq, str(step.get("name")), _json_text(step.get("arguments") or {}), _came(step), error is not None)
     if kind == "action":
         return Act(seq, "action", _json_text(step.get("action")), _came(step), error is not None)
     if kind == "ask":
-        advice = step.get("advice")
-        return Act(seq, "ask", str(step.get("question")), str((advice or {}).get("text") or "no advice"))
+        advice = step.get("advice") or {}
+        text = str(advice.get("text") or "no advice")
+        return Act(seq, ASK, str(step.get("question")), text, end=ENDS.get(code_of(step), "fell back"))
     return None
 
 
@@ -214,6 +227,33 @@ def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         rising.append(pairs[number])
         number = before[number]
     return rising[::-1]
+
+
+def words_of(pair: AlignedPair, names: tuple[str, str]) -> str:
+    """Return how the sides of a line differ; `names` are those of the sides inside a sentence."""
+    return WORDS[pair.kind].format(*names)
+
+
+def headline(pair: AlignedPair, names: tuple[str, str]) -> str:
+    """Return in one sentence where the sides differ first, and in what: "They differ from step 3 on: only expert called
+    merge."."""
+    left, right = pair.left, pair.right
+    first, other = names
+    if left is None or right is None:
+        name, act = (first, left) if left is not None else (other, right)
+        assert act is not None
+        what = f"only {name} asked, and its ask {act.end}" if act.is_ask else f"only {name} called {clean(act.name)}"
+        return f"They differ from step {act.seq:,} on: {what}."
+    if left.is_ask and left.end != right.end:
+        what = f"the ask of {first} {left.end}, that of {other} {right.end}"
+    elif left.is_ask:
+        what = "different answers to one question" if pair.kind == "result" else "different questions"
+    else:
+        what = words_of(pair, names)
+    steps = f"step {left.seq:,}"
+    if left.seq != right.seq:
+        steps += f" of {first} and step {right.seq:,} of {other}"
+    return f"They differ from {steps} on: {what}."
 
 
 def divergence(pairs: Sequence[AlignedPair]) -> int | None:

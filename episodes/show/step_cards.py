@@ -36,7 +36,7 @@ from episodes.show.values import (
     table_of,
     words_of,
 )
-from episodes.stored.strip import StepMark, is_cancelled, mark_of, outcome_words
+from episodes.stored.strip import StepMark, is_cancelled, is_refused_ask, mark_of, outcome_words
 from people.text.in_words import bytes_in_words
 from people.text.plain_text import clean
 
@@ -295,6 +295,9 @@ def result_of(step: Mapping[str, Any]) -> ShownResult | None:
 
 def _failure(step: Mapping[str, Any]) -> ShownResult:
     text = clean(step["error"])
+    if is_refused_ask(step):
+        # how the arm is, and no fault: in a baseline every question ends so
+        return ShownResult(f"No expert in this episode. The agent got: {text}", _meta(step, ""))
     first, _, rest = text.strip().partition("\n")
     long = len(first) > LONG_VALUE
     words = first[:LONG_VALUE] + "…" if long else first

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from awmclient.nouns.sources import source_of
-from awmclient.nouns.values import StopReason
+from awmclient.nouns.values import ASK_TOOL, StopReason
+from awmclient.words.toolcalls import unknown_tool
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ MARKS = {
         StepMark("n", "k-now", "run pulse", "step in progress", "steps in progress"),
     )
 }
+WITHOUT_EXPERT = StepMark("e", "k-error", "idle", "ask without an expert", "asks without an expert")
+"""Of a step whose letter is that of an error, and which is no fault: a baseline's questions end so."""
 _SHOWN = frozenset(code for code, mark in MARKS.items() if not mark.quiet)
 BRIEFED = "b"
 ACTIONS = tuple(code for code in MARKS if code in _SHOWN - {BRIEFED} and not MARKS[code].symbol.startswith("v-"))
@@ -147,13 +150,18 @@ def codes_of(steps: Iterable[Mapping[str, Any]]) -> str:
     return "".join(code_of(step) for step in steps)
 
 
+def is_refused_ask(step: Mapping[str, Any]) -> bool:
+    """Return whether an agent called `ask_expert` in an episode without an expert, where no agent has that tool."""
+    return step.get("name") == ASK_TOOL and step.get("error") == unknown_tool(ASK_TOOL)
+
+
 def last_call(codes: str) -> int:
     """Return the number of the last write of an episode, or without one of its last call; 0 if it made none."""
     return codes.rfind("w") + 1 or max(codes.rfind(code) for code in "rue") + 1
 
 
 def mark_of(step: Mapping[str, Any]) -> StepMark:
-    return MARKS[code_of(step)]
+    return WITHOUT_EXPERT if is_refused_ask(step) else MARKS[code_of(step)]
 
 
 def marks_of(codes: str) -> list[StepMark]:

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from awmclient.nouns.kinds import is_ask
 from episodes.models import Episode, Fork
-from episodes.show.alignment import AlignedPair, acts_of, align
+from episodes.show.alignment import AlignedPair, acts_of, align, words_of
 from episodes.stored import trees
 from episodes.visible import trajectory
 from episodes.visible.lens import lens_of
@@ -260,7 +260,10 @@ def fork_page(request: MemberRequest, pk: str) -> HttpResponse:
         else "",
         "is_live": any(one.is_live for one in branches)
         or bool(finding and (finding.treated.live or finding.control.live)),
-        "pairs": _aligned(actor, made, branches),
+        "lines": [
+            (pair, words_of(pair, (f"“{changed}”", f"“{kept.capitalize()}”")))
+            for pair in _aligned(actor, made, branches)
+        ],
         "other_forks": Fork.objects.filter(parent=made.parent).exclude(pk=made.pk).order_by("-created_at")[:12],
         "campaign": campaigns.of_fork(made),
         "may_launch": holds(actor, may_launch),

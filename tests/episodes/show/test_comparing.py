@@ -9,7 +9,7 @@ import pytest
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch
 from episodes.record import recording
-from episodes.show.alignment import Act, acts_of, align, differences, divergence
+from episodes.show.alignment import Act, acts_of, align, differences, divergence, headline
 from tests.browsing import as_person, html
 
 
@@ -132,6 +132,45 @@ def test_page_shows_the_first_divergence_of_two(ada, played):
     assert f'href="/projects/lab/episodes/{other.pk}/replay/?step=2"' in page
     assert "Final databases: 2 different rows" in page
     assert "answer of one" in page and "answer of two" in page
+
+
+REFUSED = call("ask_expert", {"question": "Which?"}, result=None, error="Unknown tool: ask_expert")
+FELL = {"source": "fallback", "reason": "deadline"}
+
+
+def ask(question="Which?", advice=None):
+    return {"kind": "ask", "question": question, "advice": advice or {"text": "7", "source": "human"}}
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "words"),
+    [
+        (REFUSED, ask(), "from step 2 on: the ask of baseline was refused, that of expert was answered."),
+        (REFUSED, ask("What?"), "from step 2 on: the ask of baseline was refused, that of expert was answered."),
+        (ask(advice=FELL), ask(), "from step 2 on: the ask of baseline fell back, that of expert was answered."),
+        (ask(), ask(advice={"text": "8", "source": "llm"}), "from step 2 on: different answers to one question."),
+        (None, ask(), "from step 2 on: only expert asked, and its ask was answered."),
+        (REFUSED, None, "from step 2 on: only baseline asked, and its ask was refused."),
+        (call("put", {"to": "a"}), call("put", {"to": "b"}), "from step 2 on: different arguments."),
+        (None, call("look"), "from step 2 on: only expert called look."),
+    ],
+)
+def test_first_divergence_says_what_each_arm_did(left, right, words):
+    pairs = align(*(acts_of(steps(*[call("get"), *([one] if one else []), call("done")])) for one in (left, right)))
+    said = headline(pairs[divergence(pairs)], ("baseline", "expert"))
+    assert said == f"They differ {words}"
+
+
+@pytest.mark.django_db
+def test_columns_of_two_arms_have_their_names(ada, played):
+    one = played("one", call("get"), REFUSED, arm="baseline")
+    other = played("two", call("get"), call("look"), arm="expert<b>")
+    page = html(as_person(ada).get(f"/episodes/compare/?episode={one.pk}&episode={other.pk}"))
+    assert "<th>baseline</th>" in page and "<th>expert&lt;b&gt;</th>" in page and "First" not in page
+    assert "only in expert&lt;b&gt;" in page and "Unknown tool" not in page
+    assert "<th>First</th>" in html(
+        as_person(ada).get(f"/episodes/compare/?episode={one.pk}&episode={played('x', call('get')).pk}")
+    )
 
 
 @pytest.mark.django_db

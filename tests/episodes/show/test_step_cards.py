@@ -183,6 +183,14 @@ def test_an_error_is_the_summary_itself():
     assert "409 Conflict" in page and "Only open tickets." in page and "reward −1.0" in page and "k-error" in page
 
 
+def test_ask_without_an_expert_is_drawn_as_no_fault():
+    page = drawn({**CALL, "name": "ask_expert", "error": "Unknown tool: ask_expert"})
+    assert "No expert in this episode. The agent got: Unknown tool: ask_expert" in page
+    assert (
+        "err" not in re.findall(r'class="(res[^"]*)"', page)[0] and '"bad"' not in page and "without an expert" in page
+    )
+
+
 def test_markup_and_turned_text_of_an_agent_stay_text():
     page = drawn(
         {"seq": 1, "kind": "message", "role": "assistant", "content": "<script>x</script>\u202eevil\x00\ud800"}

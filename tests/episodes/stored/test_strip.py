@@ -14,6 +14,7 @@ from episodes.stored.strip import (
     actions_in,
     code_of,
     in_words,
+    mark_of,
     marks_of,
     shown,
 )
@@ -43,6 +44,12 @@ DIFF = {"tickets": {"changed": [{"key": 1}], "added": [], "removed": []}}
 )
 def test_a_step_has_a_letter(step, code):
     assert code_of(step) == code
+
+
+def test_only_the_refusal_of_ask_expert_is_no_fault():
+    calls = [("ask_expert", "Unknown tool: ask_expert"), ("ask_expert", "409"), ("asks", "Unknown tool: asks")]
+    marks = [mark_of({"kind": "tool_call", "name": name, "error": error}) for name, error in calls]
+    assert [(mark.code, mark.css) for mark in marks] == [("e", "idle"), ("e", "bad"), ("e", "bad")]
 
 
 def test_thoughts_are_left_out_unless_there_is_nothing_else():
