@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "reviews": {"people", "notices", "episodes", "awmclient.schema", "awmclient.nouns"},
     "experts": {
         *("people", "notices", "episodes", "reviews", "awmclient.schema", "awmclient.nouns", "awmclient.errors"),
-        *("awmclient.asking", "awmclient.choosing", "awmenv.blockers", "awmenv.spans"),
+        *("awmclient.asking", "awmclient.choosing", "awmclient.words", "awmenv.blockers", "awmenv.spans"),
     },
     "curriculum": {"people", "episodes", "reviews", "runs", "awmclient.schema", "awmclient.words"},
     "runs": {

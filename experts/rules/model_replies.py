@@ -14,14 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from awmclient.schema import ToolCall
+from awmclient.words.endings import ending_of
 
 # a reply full of braces is not parsed from each of them
 OBJECTS_TRIED = 20
 CUT = "the model's answer was cut at its limit of tokens"
 FILTERED = "the model's answer was removed by the endpoint's content filter"
 REPEATING = "the model's answer repeats itself"
-ENDINGS = {"length": CUT, "content_filter": FILTERED}
-"""What the endpoint's `finish_reason` says of a reply that is none; any other word ends one."""
 WINDOW, WINDOWS_LEAST, REPEATED_SHARE = 6, 12, 0.5
 """A text repeats itself if half of its runs of six words were there before."""
 LINE_WORDS, LINE_TIMES = 3, 3
@@ -53,8 +52,8 @@ def unfinished(message: Mapping[str, Any]) -> str:
     >>> unfinished({"content": "Into", "finish_reason": "length"}) == CUT
     True
     """
-    ending = message.get("finish_reason")
-    return ENDINGS.get(ending, "") if isinstance(ending, str) else ""
+    ending = ending_of(message.get("finish_reason"), is_empty=False)
+    return {"cut_off": CUT, "filtered": FILTERED}.get(ending or "", "")
 
 
 def is_repeating(text: str) -> bool:
