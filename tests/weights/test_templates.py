@@ -72,5 +72,5 @@ def test_a_template_of_the_operator_is_taken_as_it_is(tmp_path: Path):
     assert template_for(Weights("m", Path("m.gguf"), 1024, ""), file) == ("mine", f"Template: {file}.")
 
 
-def test_the_model_of_this_machine_needs_no_settings_but_its_name():
+def test_the_model_of_this_machine_needs_a_name_only():
     assert endpoints("agent", None, "local") == LOCAL == endpoints("expert", None, "local")
