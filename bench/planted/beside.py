@@ -1,5 +1,5 @@
-"""Statements beside those of runs, in planted worlds: how often agreement, metrics, forks, campaigns and pairs say something
-false, and what their intervals cover.
+"""Statements beside those of runs, in planted worlds: how often agreement, metrics, forks, campaigns and pairs say
+something false, and what their intervals cover.
 
 Run as `python -m bench.planted.beside` (part of `make planted`); it writes docs/measured/planted-beside.md. A world is
 a function of its number, so that each repeat is the same on every machine.
@@ -12,7 +12,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,9 @@ django.setup()
 from experts.metrics import statistics  # noqa: E402
 from experts.metrics.statistics import Asked, Proportion  # noqa: E402
 from reviews.statistics import agreement  # noqa: E402
+from runs.statistics import campaigned  # noqa: E402
+from runs.statistics.campaigned import RootPair  # noqa: E402
+from runs.statistics.forked import ForkArm  # noqa: E402
 
 FALSE, COVERED = 0.05, 0.93
 TABLE = Path(__file__).resolve().parents[2] / "docs" / "measured" / "planted-beside.md"
@@ -34,7 +37,7 @@ World = Callable[[random.Random], bool | None]
 @dataclass(frozen=True)
 class PlantedCase:
     """A sentence or number in one planted world. If it `covers`, it is an interval, and at least 93% must hold the
-    truth; else at most 5% may be false. `share` is the part of the repeats that is played: less in slow worlds."""
+    truth; else at most 5% may be false. `share` is the part of the repeats that is made: less in slow worlds."""
 
     subject: str
     world: str
@@ -130,6 +133,33 @@ def rate_covered(dice: random.Random) -> bool | None:
     return None if seen.low is None or seen.high is None else seen.low <= 0.8 * 3600 / mean <= seen.high
 
 
+def roots_of(
+    dice: random.Random, effects: Sequence[float], roots: int, tries: int, rates: Sequence[float] | None = None
+) -> list[RootPair]:
+    """Return the branches of roots that differ in how hard they are; the change adds its effect at each place."""
+
+    def arm(rate: float) -> ForkArm:
+        return ForkArm(tries, tries, sum(dice.random() < rate for _ in range(tries)))
+
+    rates = rates or [dice.choice([0.1, 0.2, 0.3, 0.5, 0.6]) for _ in range(roots)]
+    return [
+        RootPair(f"{root}", "k", at, arm(rate + effect), arm(rate))
+        for root, rate in enumerate(rates)
+        for at, effect in enumerate(effects)
+    ]
+
+
+def campaign_covers(effect: float, roots: int, tries: int) -> World:
+    """The sentence quotes the latest of five places at which something is shown; all have this effect."""
+
+    def play(dice: random.Random) -> bool | None:
+        shown = [one for one in campaigned.finding(roots_of(dice, [effect] * 5, roots, tries)).cells if one.verdict]
+        span = shown[-1].together if shown else None
+        return None if span is None else span[0] <= effect <= span[1]
+
+    return play
+
+
 def _holds(share: Proportion, truth: float) -> bool | None:
     return None if share.low is None or share.high is None else share.low <= truth <= share.high
 
@@ -154,6 +184,9 @@ def cases() -> Iterator[PlantedCase]:
     for deadline in (60, 90):
         world = f"100 asks, median 60 s, deadline {deadline} s"
         yield PlantedCase("Metrics: median wait", world, waits_covered(1, deadline), covers=True)
+    for effect, roots, tries in ((0.1, 60, 2), (0.12, 24, 4)):
+        world = f"effect of {100 * effect:.0f} points, {roots} roots x {tries}, five places"
+        yield PlantedCase("Campaign: interval", world, campaign_covers(effect, roots, tries), covers=True, share=0.3)
     yield PlantedCase("Metrics: used per hour", "12 episodes of 5 asks", rate_covered, covers=True)
 
 
@@ -190,8 +223,8 @@ def page(lines: list[str], how: str) -> str:
     head = [
         "# Planted truth beside runs",
         "",
-        "The last run of `make planted` for statements beside those of runs. A word may be false in at most 5% of worlds, an",
-        "interval must cover the truth in at least 93%, within three Monte Carlo errors. Worlds without one are",
+        "The last run of `make planted` for statements beside those of runs. A word may be false in at most 5% of",
+        "worlds, an interval must cover the truth in at least 93%, within three Monte Carlo errors. Worlds without one are",
         "not counted.",
         "",
         "| what is said | planted world | kind | worlds | percent | Monte Carlo error |",

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from django.db.models import Count, Exists, OuterRef, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from episodes.models import BranchArm, Episode, EpisodeQuerySet, Fork
 from episodes.stored.settled import settled
@@ -234,10 +234,11 @@ def _finding(
 
 
 def asking_too(campaign: Campaign) -> int:
-    """Return how many campaigns ask at steps at which this one asks, itself among them: they share the error, because
-    the best of them would be picked."""
-    same = CampaignPoint.objects.filter(campaign=campaign, root=OuterRef("root"), seq=OuterRef("seq"), seq__gt=0)
-    others = CampaignPoint.objects.filter(Exists(same)).values("campaign")
+    """Return how many campaigns ask what this one asks, itself among them: at a step of the same root, or the same kind
+    of change anywhere in it. They share the error, because the best of them would be picked, a turn further or not."""
+    mine = CampaignPoint.objects.filter(campaign=campaign, root=OuterRef("root"), seq__gt=0)
+    same = mine.filter(Q(seq=OuterRef("seq")) | Q(campaign__kind=OuterRef("campaign__kind")))
+    others = CampaignPoint.objects.filter(Exists(same), seq__gt=0).values("campaign")
     return max(1, Campaign.objects.filter(project=campaign.project_id, pk__in=others).count())
 
 

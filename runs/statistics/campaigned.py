@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from statistics import NormalDist
 
+from people.rates import Z
 from people.text.in_words import count, percent
 from runs.statistics import sentences
 from runs.statistics.deciding import is_shown, word
@@ -44,8 +46,9 @@ class RootPair:
 @dataclass(frozen=True)
 class CampaignCell:
     """What the roots of a kind show at one place. `roots` are those with an outcome in both arms, `unknown` the others;
-    `lost` branches have no outcome. `p` is after Holm over all places and kinds that share an error. `withheld` is a
-    verdict that only the outcomes of a repaired verifier show."""
+    `lost` branches have no outcome. `together` is the interval that a sentence can quote: all those of the places and
+    kinds that share an error hold at 95%, so that the one that was picked does, too. `p` is after Holm over them.
+    `withheld` is a verdict that only the outcomes of a repaired verifier show."""
 
     kind: str
     at: int
@@ -56,6 +59,7 @@ class CampaignCell:
     control: float | None = None
     difference: float | None = None
     interval: Interval | None = None
+    together: Interval | None = None
     p: float | None = None
     verdict: str = ""
     withheld: str = ""
@@ -136,7 +140,9 @@ def _of(pairs: Sequence[RootPair], kind: str, at: int) -> tuple[str, int, list[R
 def _family(asked: Sequence[tuple[str, int, list[RootPair]]], level: float, fixed: bool) -> list[CampaignCell]:
     """Return the cells that share an error. A difference is shown if it also holds whichever way lost branches had
     ended."""
-    measured = [_measured(pairs, _known, [one for one in pairs if one.is_known]) for _, _, pairs in asked]
+    # the level of one of as many intervals as there are places
+    z = NormalDist().inv_cdf(1 - ERROR / 2 / max(1, len(asked)))
+    measured = [_measured(pairs, _known, [one for one in pairs if one.is_known], z) for _, _, pairs in asked]
     against = {up: [_measured(pairs, _against(up), pairs) for _, _, pairs in asked] for up in (True, False)}
     adjusted = holm([one.p for one in measured])
     worst = {up: holm([one.p for one in rows]) for up, rows in against.items()}
@@ -154,16 +160,20 @@ def _family(asked: Sequence[tuple[str, int, list[RootPair]]], level: float, fixe
 class _Measured:
     delta: float = 0.0
     interval: Interval | None = None
+    together: Interval | None = None
     p: float = 1.0
 
 
-def _measured(pairs: Sequence[RootPair], difference: Difference, counted: Sequence[RootPair]) -> _Measured:
+def _measured(
+    pairs: Sequence[RootPair], difference: Difference, counted: Sequence[RootPair], z: float = Z
+) -> _Measured:
     """Return mean, interval and p of the differences; an empty cell keeps its place in Holm's order with a p of 1."""
     if not pairs or not counted:
         return _Measured()
     differences = [difference(one) for one in counted]
-    delta, interval = cluster_interval([float(one) for one in differences], [1] * len(differences))
-    return _Measured(delta, interval, sign_flip(differences))
+    sums, sizes = [float(one) for one in differences], [1] * len(differences)
+    delta, interval = cluster_interval(sums, sizes)
+    return _Measured(delta, interval, cluster_interval(sums, sizes, z)[1], sign_flip(differences))
 
 
 def _known(pair: RootPair) -> Fraction:
@@ -207,6 +217,7 @@ def _cell(kind: str, at: int, pairs: Sequence[RootPair], measured: _Measured, p:
         control=control,
         difference=measured.delta,
         interval=measured.interval,
+        together=measured.together,
         p=p,
         verdict=verdict,
     )
@@ -246,7 +257,8 @@ def _places(cells: Sequence[CampaignCell], places: int) -> str:
 def _numbers(cell: CampaignCell, places: int) -> str:
     where = f"At {cell.at}%: " if places > 1 else ""
     p = f"p = {p_text(1.0 if cell.p is None else cell.p)}".replace("= <", "<")
-    span = f" {span_text(cell.interval)}" if cell.interval else ""
+    all_of = "" if places == 1 else f" (95% for all {places} times together)"
+    span = f" {span_text(cell.together)}{all_of}" if cell.together else ""
     return f"{where}{points(cell.difference or 0.0)}{span}, {p} (sign flips, Holm)."
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.db.models import F
 from django.test import Client
 
 from awmweb.erasing.episodes import erase_episode
@@ -170,6 +171,12 @@ def test_campaigns_of_the_same_steps_share_the_error(campaign, ada):
         CampaignPoint.objects.create(campaign=again, root=one.root, share=one.share, seq=one.seq, reason="left out")
     assert campaigns.asking_too(campaign) == 2
     assert "Shown to help" not in campaigns.seen(ada, campaign).sentence
+    CampaignPoint.objects.filter(campaign=again).update(seq=F("seq") + 1)
+    assert campaigns.asking_too(campaign) == 2, "the same words a turn further"
+    Campaign.objects.filter(pk=again.pk).update(kind="ask")
+    assert campaigns.asking_too(campaign) == 1
+    CampaignPoint.objects.filter(campaign=again).update(seq=F("seq") - 1)
+    assert campaigns.asking_too(campaign) == 2, "another change at the same steps"
 
 
 def nothing_differs(campaign):
