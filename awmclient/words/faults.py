@@ -27,6 +27,21 @@ _OUTAGE = re.compile(
 )
 
 
+def is_own(fault: str) -> bool:
+    """Return whether a fault is the policy's own doing, so that its episode counts as not complete."""
+    return fault == "policy"
+
+
+def was_cut(words: str) -> bool:
+    """Return whether a server can have worked on a call of which nothing came back, so that its cost is unknown.
+
+    >>> was_cut("no answer within 120 s"), was_cut("cannot reach http://a/v1: ConnectError: refused")
+    (True, False)
+    """
+    reached = words.startswith("cannot reach ") and ": Connect" not in words[:READ]
+    return reached or words.startswith("no answer within ")
+
+
 def fault_of(words: str, otherwise: Fault = "policy") -> Fault:
     """Return the fault that an error of a policy's turn is, by the error's words.
 

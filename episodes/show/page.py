@@ -9,6 +9,7 @@ from typing import Any, cast
 from django.utils import timezone
 
 from awmclient.schema import StopReason
+from awmclient.words.faults import is_own
 from episodes.models import AGAIN, Episode, EpisodeState, VerifierOutcome
 from episodes.show import durability, windows
 from episodes.show.findings import failed_check, found_by
@@ -180,9 +181,13 @@ def headline(episode: Episode, outcome: VerifierOutcome | None, open_asks: int, 
         if no_server
         else "Queued. No worker has started it yet.",
         "running": f"The agent is working ({actions} so far)." if acted else "The agent has started.",
-        "failed": f"{_failure(episode)} after {actions}. Not counted as a failed task.",
+        "failed": f"{_failure(episode)} after {actions}. {_counts(episode.fault)}",
         "cancelled": f"Stopped after {actions}.",
     }.get(episode.state, f"The agent finished after {actions}.")
+
+
+def _counts(fault: str) -> str:
+    return "Counts as not complete." if is_own(fault) else "Not counted as a failed task."
 
 
 def _failure(episode: Episode) -> str:

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet, Sum
 
 from awmclient.schema import LIVE_STATES
+from awmclient.words.faults import was_cut
 from episodes.find.selection import among
 from episodes.models import Episode, EpisodeState, Run, Step, StepKind
 from experts.models import MODEL, Advice, ModelCall, by_program
@@ -48,12 +49,13 @@ Prices = Mapping[str, Mapping[str, Mapping[str, Any]]]
 @dataclass
 class Spent:
     """The cost of some episodes: tokens by the endpoint that counted them, and time. `uncounted` episodes were run by a
-    model whose endpoint counted nothing."""
+    model whose endpoint counted nothing; of `cut` calls nothing came back."""
 
     episodes: int = 0
     wall_s: float = 0.0
     human_s: float = 0.0
     uncounted: int = 0
+    cut: int = 0
     agents: dict[str, Tokens] = field(default_factory=dict)
     experts: dict[str, Tokens] = field(default_factory=dict)
     briefings: dict[str, Tokens] = field(default_factory=dict)
@@ -72,6 +74,7 @@ class Spent:
                 rate = TokenPrice.model_validate(price["rate"]) if "rate" in price else None
                 bill.add(str(price.get("model", endpoint)), tokens, rate)
         bill.uncounted(self.uncounted)
+        bill.cut(self.cut)
         return bill
 
 
@@ -103,7 +106,9 @@ def costs_of(run: Run) -> list[Cost]:
     costs = []
     for name in names:
         took = _spent(episodes.filter(arm=name), counted)
-        took.briefings = _tokens_by_model(ModelCall.objects.filter(run=run, arm=name))
+        calls = ModelCall.objects.filter(run=run, arm=name)
+        took.briefings = _tokens_by_model(calls)
+        took.cut += _cut(calls)
         costs.append(_cost(name, took, plan.prices if plan else {}))
     return costs
 
@@ -129,8 +134,11 @@ def spent(episodes: QuerySet[Episode]) -> Spent:
 
 
 def _spent(episodes: QuerySet[Episode], counted: Mapping[str, Tokens]) -> Spent:
-    total = Spent(experts=_expert_tokens(episodes), human_s=human_s(episodes))
-    for episode in episodes.only("state", "policy", "policy_kind", "policy_name", "started_at", "ended_at"):
+    total = Spent(experts=_expert_tokens(episodes), human_s=human_s(episodes), cut=_cut(_expert_calls(episodes)))
+    columns = ("state", "policy", "policy_kind", "policy_name", "started_at", "ended_at", "fault", "fault_detail")
+    for episode in episodes.only(*columns):
+        # the turn in which the episode failed
+        total.cut += episode.policy_kind == "model" and episode.fault == "model" and was_cut(episode.fault_detail)
         # one that never began took nothing
         total.episodes += episode.started_at is not None
         total.wall_s += (
@@ -209,7 +217,16 @@ _kept = _Kept()
 
 def _expert_tokens(episodes: QuerySet[Episode]) -> dict[str, Tokens]:
     """Return the tokens of expert models for asks of these episodes: for answers, drafts and criteria."""
-    return _tokens_by_model(ModelCall.objects.filter(ask__episode__in=episodes))
+    return _tokens_by_model(_expert_calls(episodes))
+
+
+def _expert_calls(episodes: QuerySet[Episode]) -> QuerySet[ModelCall]:
+    return ModelCall.objects.filter(ask__episode__in=episodes)
+
+
+def _cut(calls: QuerySet[ModelCall]) -> int:
+    faults = calls.filter(tokens=0).exclude(fault="").order_by().values_list("fault", flat=True)
+    return sum(map(was_cut, faults.iterator()))
 
 
 def _tokens_by_model(calls: QuerySet[ModelCall]) -> dict[str, Tokens]:

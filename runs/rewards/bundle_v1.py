@@ -75,10 +75,12 @@ def _recovered(calls: Sequence[Mapping[str, Any]]) -> float:
 def well_formed(ended: Played) -> float:
     """Return the share of the agent's turns that are one executable call with fitting arguments, or text only.
 
-    0 if no call was executed or the final answer is empty. Text beside a call earns and costs nothing.
+    0 if no call was executed or the final answer is empty, unless the environment ended the episode and asked for none.
+    Text beside a call earns and costs nothing.
 
     """
-    if ended.is_format_error or len("".join(ended.final_answer.split())) < SHORTEST_ANSWER:
+    is_empty = len("".join(ended.final_answer.split())) < SHORTEST_ANSWER
+    if ended.is_format_error or (is_empty and not ended.is_ended_by_environment):
         return 0.0
     turns: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
     for step in ended.steps:

@@ -58,6 +58,11 @@ class Played:
         return [step for step in self.steps if is_question(step)]
 
     @property
+    def is_ended_by_environment(self) -> bool:
+        """Whether a step ended the episode, so that its agent had no turn for a final answer."""
+        return any(step.get("done") is True for step in self.steps)
+
+    @property
     def is_format_error(self) -> bool:
         """Whether no call of the whole episode could be executed."""
         return not self.executed

@@ -124,6 +124,11 @@ class Bill:
         if episodes:
             self._note(f"{episodes:,} episode{'' if episodes == 1 else 's'} without counted tokens")
 
+    def cut(self, calls: int) -> None:
+        """Record calls on which an endpoint worked, and of which nothing came back."""
+        if calls:
+            self._note(f"{calls:,} call{' was' if calls == 1 else 's were'} cut before tokens were counted")
+
     def _note(self, reason: str) -> None:
         if reason not in self.unknown:
             self.unknown.append(reason)

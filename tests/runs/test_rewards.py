@@ -145,6 +145,15 @@ def test_perfect_empty_turn_earns_no_format():
     assert well_formed(played(call(), said(), final_answer=" ok ")) == 0.0
 
 
+def test_environment_that_ends_an_episode_asks_for_no_answer():
+    ended = {**call("refund"), "done": True}
+    assert well_formed(played(call(), ended, final_answer="")) == 1.0
+    assert (
+        bundle(call(), ended, final_answer="").total > bundle(said(), final_answer=ANSWER, reward_type="others").total
+    )
+    assert well_formed(played(call(), {**ended, "done": False}, final_answer="")) == 0.0
+
+
 def test_turns_of_several_calls_or_misfits_are_not_well_formed():
     both = played({**call(), "turn": 1}, {**call("refund"), "turn": 1}, said())
     assert well_formed(both) == pytest.approx(1 / 2)

@@ -171,6 +171,13 @@ def test_a_fault_is_shown_as_a_fault_and_not_as_a_failed_task(rita, ada, episode
     assert "1011 keepalive &lt;ping&gt;" in page
 
 
+def test_fault_of_the_policy_is_said_to_count(rita, ada, episode):
+    recording.fail(ada, episode.pk, "policy", "exceeds the context size")
+    page = text(as_person(rita), f"/episodes/{episode.pk}/")
+    assert "Failed with fault policy after 3 actions. Counts as not complete." in page
+    assert "Not counted as a failed task." not in page
+
+
 def test_connect_page_shows_loop_and_first_event(ada, rita, settings):
     client = as_person(ada)
     page = html(client.post("/connect/", {"name": "trainer"}))

@@ -168,6 +168,17 @@ def test_later_price_changes_no_run_and_none_is_unknown(ada, models):
 
 
 @pytest.mark.django_db
+def test_money_of_a_cut_call_is_unknown(ada, models):
+    plan, alone, _ = a_run(ada)
+    recording.fail(system(ada.project), alone, "model", "no answer within 120 s")
+    model = expert_model(ada.project, "expert")
+    desk.called(model, Ask.objects.get(), "draft", tokens=0, duration_s=9.0, fault="no answer within 9 s")
+    desk.called(model, Ask.objects.get(), "draft", tokens=0, duration_s=0.0, fault="the endpoint answered 429: busy")
+    words = ("1 call was cut before tokens were counted",)
+    assert [(cost.usd, cost.unknown) for cost in spending.costs_of(plan.run)] == [(None, words), (None, words)]
+
+
+@pytest.mark.django_db
 def test_call_without_kinds_or_counts_leaves_money_unknown(ada, models):
     plan, alone, _ = a_run(ada)
     ModelCall.objects.all().delete()
