@@ -319,7 +319,8 @@ def _holders(held: list[Spot]) -> list[tuple[str, datetime]]:
 
 
 def underline(desk: Outlook) -> str:
-    """Return "2 people and 1 script are online. Expected wait: about 1:40." With models, what they do comes first."""
+    """Return "2 people and 1 script are online. Expected wait: about 1:40." With models, what they do comes first. No
+    wait is promised that an open ask has already exceeded."""
     if desk.models_first:
         return f"Expert models answer first. {_online(desk)}"
     if desk.has_models and not desk.present:
@@ -333,9 +334,12 @@ def _online(desk: Outlook) -> str:
     people = desk.present - desk.scripts
     kinds = ((people, "person", "people"), (desk.scripts, "script", "scripts"))
     who = " and ".join(f"{count} {one if count == 1 else many}" for count, one, many in kinds if count)
+    online = f"{who} {'is' if desk.present == 1 else 'are'} online."
+    if desk.expected_wait_s is None:
+        return online
     wait = f"about {clock(desk.expected_wait_s)}" if desk.expected_wait_s >= 1 else "under 1 s"
     whom = " for people" if desk.models_first else ""
-    return f"{who} {'is' if desk.present == 1 else 'are'} online. Expected wait{whom}: {wait}."
+    return f"{online} Expected wait{whom}: {wait}."
 
 
 def closed_rows(actor: Actor, q: str = "") -> list[ClosedRow]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Min, QuerySet
 from django.db.models.functions import Coalesce
 
 from experts.models import BEFORE_PEOPLE, MODEL, TOKEN, Ask, Assignment, Presence
@@ -64,14 +64,15 @@ class Seat:
 class Outlook:
     """The current state of the desk.
 
-    `present` counts the experts that asks wait for. The wait is the value for a new ask. `models_first`: a model
-    answers a new ask before people are asked.
+    `present` counts the experts that asks wait for. The wait is the value for a new ask; None while an open ask has
+    already waited longer, which shows that it does not hold. `models_first`: a model answers a new ask before people
+    are asked.
     """
 
     seats: list[Seat]
     present: int
     by_tier: dict[str, int]
-    expected_wait_s: float
+    expected_wait_s: float | None
     usual_s: float
     has_models: bool
     models_first: bool
@@ -85,14 +86,16 @@ class Outlook:
 def outlook(project: Project, now: datetime) -> Outlook:
     """Return who is online, what they have claimed, open asks by tier, and the expected wait."""
     seats, usual_s = _seats(project, now), usual_time(project)
-    rows = Ask.objects.open().filter(project=project, deadline_at__gt=now).values_list("tier")
-    by_tier = {str(tier): count for tier, count in rows.annotate(count=Count("pk")).order_by()}
+    rows = Ask.objects.open().filter(project=project, deadline_at__gt=now).order_by().values_list("tier")
+    tiers = {str(tier): (count, since) for tier, count, since in rows.annotate(Count("pk"), Min("created_at"))}
+    by_tier = {tier: count for tier, (count, _) in tiers.items()}
+    waited = max(((now - tiers[tier][1]).total_seconds() for tier in BEFORE_PEOPLE if tier in tiers), default=0.0)
     present = sum(one.is_waited_for for one in seats)
     ahead = sum(by_tier.get(tier, 0) for tier in BEFORE_PEOPLE)
     wait = expected_wait(DeskLoad(present=present, ahead=ahead, ahead_of_run=ahead, usual_s=usual_s))
     rules, has_models = desk_of(project), bool(settings.EXPERT_ENDPOINTS)
     models_first = has_models and rules.model_first and not (rules.people_while_free and present)
-    return Outlook(seats, present, by_tier, wait, usual_s, has_models, models_first)
+    return Outlook(seats, present, by_tier, wait if waited <= wait else None, usual_s, has_models, models_first)
 
 
 def _seats(project: Project, now: datetime) -> list[Seat]:

@@ -390,6 +390,18 @@ def test_the_page_says_who_is_here_and_what_to_expect(asked, ada, edo):
     assert "No one is online. Asks for people wait" in page(edo)
 
 
+def test_no_wait_is_promised_that_an_ask_has_exceeded(asked, ada, edo, set_):
+    desk.seen(edo)
+    ask = asked()
+    wait = online.outlook(ada.project, timezone.now()).expected_wait_s
+    set_(ask, created_at=timezone.now() - timedelta(seconds=wait + 1))
+    for seen in (page(edo), html(as_person(edo).get("/"))):
+        assert "1 person is online." in seen and "Expected wait" not in seen
+    assert "unknown" in html(as_person(ada).get("/desk/")).partition("Expected wait for people")[2][:200]
+    set_(ask, tier="llm")
+    assert "Expected wait: about" in page(edo), "asks of models say nothing of people"
+
+
 def test_the_badge_counts_what_people_can_take(asked, ada, edo, set_):
     taken, models_, free = asked("Alpha?"), asked("Beta or gamma?"), asked("Delta, epsilon?")
     queue.claim(ada, taken.pk)
