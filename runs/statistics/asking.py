@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from people.text.in_words import count
 from runs.statistics.compare import FLIPS, JACKKNIFE
 from runs.statistics.paired import Interval, cluster_interval, sign_flip
+from runs.statistics.sentences import p_text
 from runs.statistics.units import units_of
 
 
@@ -100,7 +102,8 @@ class AskingDifference:
         """Return the difference in one sentence."""
         span = f", 95% interval {self.interval[0]:+.2f} to {self.interval[1]:+.2f}" if self.interval else ""
         name = NAMES[self.metric]
-        return f"{name}, {self.arm} less {self.control}: {self.delta:+.2f}{span}, p {self.p:.3f} (n = {self.tasks})."
+        mean = f"mean of {count(self.tasks, 'task')}"
+        return f"{name}, {self.arm} less {self.control}: {self.delta:+.2f}{span}, p {p_text(self.p)} ({mean})."
 
 
 METRICS: dict[str, Callable[[EpisodeAsks], Fraction | None]] = {

@@ -10,11 +10,15 @@ from awmclient.schema import EpisodeStart
 from awmweb.demo import due, loading, removing, rows
 from episodes.models import Episode, Run
 from episodes.record import recording
+from experts.models import Ask
+from experts.record import opening
 from exports.models import Export
 from people.access import system
 from people.models import AuditEntry
 from reviews.models import ReviewQueue
 from runs.models import Plan
+from runs.show import asking
+from runs.show.comparison import compare_run
 from tests.browsing import as_person, html
 
 pytestmark = pytest.mark.django_db
@@ -49,6 +53,18 @@ def test_every_page_of_the_bar_answers_from_the_demo(ada, loaded):
     assert "demo: " in page and Plan.objects.get().state == "finished"
     queue = ReviewQueue.objects.get()
     assert queue.reviews.count() == 8 and queue.reviews.filter(verdicts__isnull=False).distinct().count() == 2
+
+
+def test_recorded_questions_have_the_blockers_that_they_match(ada, loaded):
+    """A column that is newer than the recording has its default there, which for a match says that there is none."""
+    for ask in Ask.objects.select_related("episode"):
+        blocker = opening._blocker_of(ask.episode, ask.question)
+        assert blocker is not None and ask.blocker == blocker.id, ask.question
+    by_arm = {one.arm: one for one in asking.asking_of(compare_run(ada, loaded[rows.ARMS].pk)).arms}
+    assert by_arm["off"].asks == 0 and (by_arm["plain"].precision, by_arm["plain"].f1) == (
+        1,
+        pytest.approx(0.97, abs=0.005),
+    )
 
 
 def test_demo_is_loaded_once_and_ends_now(ada, loaded):

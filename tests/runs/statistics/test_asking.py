@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from runs.statistics.asking import EpisodeAsks, differences, of_arms
@@ -35,7 +37,13 @@ def test_differences_are_of_task_means_with_tests_of_outcomes():
     assert (found["precision"].tasks, found["precision"].delta, found["precision"].interval) == (1, 0.5, None)
     # asks are no shares: their difference is not cut at 1
     assert found["asks"].delta == pytest.approx((0 + 2 * 7) / 8) and found["asks"].interval[1] > 1.75
+    assert re.search(r"p (< )?\.\d+ \(mean of \d+ tasks\)\.$", found["f1"].words)
     assert found["f1"].words.startswith("Ask-F1, a less b: +0.97, 95% interval +0.")
+
+
+def test_smallest_p_is_written_as_a_bound():
+    rows = [asks(task, arm, *([1, 1, 1] if arm == "a" else [0, 0, 0])) for task in range(20) for arm in "ab"]
+    assert differences(rows, "a", "b")[0].words.endswith("p < .001 (mean of 20 tasks).")
 
 
 def test_tasks_that_share_an_answer_are_one_unit():
