@@ -32,7 +32,6 @@ from episodes.pages.comparing import MULTIPLES
 from episodes.record import recording
 from episodes.record.saved_views import EPISODE_VIEWS
 from episodes.show import wall
-from episodes.visible import visibility
 from people.access import (
     Actor,
     MemberRequest,
@@ -88,7 +87,6 @@ def episodes(request: MemberRequest) -> HttpResponse:
         "total": tally.total,
         "total_words": tally.total_words,
         "reach": _reach(wish, counted),
-        "withheld": visibility.withheld_here(actor),
         "refused": refused,
         "lag": _lag() if wish.first("q") else "",
         "wish": wish,

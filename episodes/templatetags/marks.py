@@ -5,6 +5,7 @@ Labels and shapes come from `strip` and `cards`; markup is that of the design. C
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +24,7 @@ from episodes.show.values import number
 from episodes.show.wall import STALLED_S
 from episodes.show.windows import ShownStep
 from episodes.stored import strip as line
+from episodes.visible import visibility
 from people.text.in_words import COUNTDOWN_LEVELS, ago, bytes_in_words, clock, count, countdown_level, duration, percent
 from people.text.plain_text import clean, writable
 from people.text.prose import in_line, prose
@@ -285,6 +287,13 @@ def picture_book() -> SafeString:
     states = {name: list(state) for name, state in STATES.items()}
     book = {"marks": line.picture_book(), "states": states, "pitch": PITCH}
     return json_script(book, "picture-book")
+
+
+@register.inclusion_tag("episodes/_withheld.html", takes_context=True)
+def withheld_outcomes(context: Mapping[str, Any]) -> dict[str, Any]:
+    """Say how many outcomes the reader's blind reviews withhold, beside numbers that leave these out; nothing without
+    any. Members read different numbers at the same time, and this is why."""
+    return {"withheld": visibility.withheld_here(context["request"].actor)}
 
 
 @register.simple_tag

@@ -147,7 +147,10 @@ def test_preview_counts_over_the_selection_or_names_its_sample(ada, store, monke
     assert "2 rows from 2 of 5 episodes" in page and "No outcome to use" in page
     monkeypatch.setattr(previewing, "EPISODES", 1)
     page = " ".join(html(as_person(ada).get("/exports/")).split())
-    assert "Sample: 1 row from the newest 1 of 2 episodes" in page and "A build reads all 5." in page
+    assert (
+        "Sample: 1 row from the newest 1 of 2 episodes" in page
+        and "A build reads all 2 that have an outcome to use, of 5 that match." in page
+    )
     assert "No rows from 3 episodes" in html(as_person(ada).get("/exports/?outcome=others"))
 
 

@@ -192,6 +192,16 @@ def test_counts_leave_a_withheld_episode_out(ada, rita, review):
     assert told and "1 outcome is withheld for blind" in told[0]
 
 
+@pytest.mark.parametrize("path", ["/", "/episodes/", "/runs/", "/desk/metrics/", "/exports/"])
+def test_page_with_counts_says_that_it_leaves_outcomes_out(project, ada, review, path):
+    """Two members read different numbers at the same time: the one who reads less is told why."""
+    ron = person(members.ensure_member(project, "ron", Role.RESEARCHER))
+    OutcomeHold.objects.create(episode=review.episode, actor_key=ron.key, by="r")
+    words = "1 outcome is withheld for blind"
+    assert words in " ".join(html(as_person(ron).get(path)).split())
+    assert words not in " ".join(html(as_person(ada).get(path)).split())
+
+
 def test_outcome_opens_to_all_with_the_last_verdict_of_a_review(project, ada, review, episode):
     ron, max_ = (person(members.ensure_member(project, name, Role.EXPERT)) for name in ("ron", "max"))
     assert not visibility.sees_outcome(ron, episode) and visibility.sees_outcome(ada, episode)
