@@ -33,7 +33,7 @@ class Command(BaseCommand):
         serve.add_argument("--slots", type=int, default=1, help="conversations at the same time; default 1")
         serve.add_argument("--template", type=Path, metavar="FILE", help="a chat template in place of the model's own")
         test = verbs.add_parser("test", help="ask model endpoints of the settings for a word")
-        test.add_argument("name", nargs="?", default="", help="agent, expert or a further name; all without it")
+        test.add_argument("name", nargs="*", help="agent or expert, a further name, or both; all without it")
         convert = verbs.add_parser("convert", help="write a merged checkpoint of transformers as a GGUF file")
         convert.add_argument("merged", type=Path, help="folder with the checkpoint's .safetensors")
         convert.add_argument("out", type=Path, help="file to write")
@@ -69,16 +69,16 @@ class Command(BaseCommand):
         del server
 
     def test(self, options: dict[str, Any]) -> None:
-        """Ask each endpoint that has the name, and fail if one of them does not answer as it should."""
+        """Ask each endpoint that is named, and fail if one of them does not answer as it should."""
         roles = {"agent": settings.AGENT_ENDPOINTS, "expert": settings.EXPERT_ENDPOINTS}
         endpoints: list[tuple[str, EndpointConfig]] = [
             (f"{role}:{name}" if name != role else role, endpoint)
             for role, models in roles.items()
             for name, endpoint in models.items()
-            if options["name"] in ("", name)
+            if {*options["name"]} <= {role, name}
         ]
         if not endpoints:
-            named = f"named {options['name']}" if options["name"] else "configured"
+            named = f"named {' '.join(options['name'])}" if options["name"] else "configured"
             raise CommandError(f"No model endpoint is {named}.")
         checks = [(name, asyncio.run(endpoint.probe())) for name, endpoint in endpoints]
         for name, check in checks:
