@@ -38,6 +38,7 @@ from experts.models import (
     QuickReply,
     Tier,
 )
+from experts.rules.call_fit import breaks_in, marked, schema_of, schemas_of
 from experts.rules.risk import is_high
 from experts.who import advisers, policies
 from people.access import Actor, holds, may_set_desk, scoped
@@ -304,20 +305,20 @@ def thread_of(ask: Ask) -> list[EarlierAsk]:
 
 
 def typed_for_form(ask: Ask) -> dict[str, Any] | None:
-    """Return what a typed ask wants, each call with its schema (its own, or that of the episode's tool) and its
-    risk."""
+    """Return what a typed ask wants, each call with its schema (its own, or that of the episode's tool), its risk and
+    where its arguments break that schema."""
     if not ask.typed:
         return None
-    schemas = {one.get("name"): one.get("input_schema") for one in ask.episode.tools if isinstance(one, dict)}
+    proposed, schemas = ask.typed.get("calls") or [], schemas_of(ask.episode.tools)
     high_risk = policies.desk_of(ask.project).high_risk
     calls = [
         {
-            **call,
-            "schema": call.get("schema") or schemas.get(call["name"]),
+            **marked(call, breaks),
+            "schema": schema_of(call, schemas),
             "writes": is_gated(call["name"], [WRITES]),
             "high_risk": is_high(high_risk, call["name"]),
         }
-        for call in ask.typed.get("calls") or []
+        for call, breaks in zip(proposed, breaks_in(proposed, ask.episode.tools), strict=True)
     ]
     return {**ask.typed, **({"calls": calls} if calls else {})}
 

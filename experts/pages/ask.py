@@ -43,7 +43,7 @@ from experts.pages.answer import (
     typed_again,
 )
 from experts.record import advising, closing, desk, queue
-from experts.rules.decisions import for_people
+from experts.rules.decisions import Misfit, for_people
 from people.access import (
     Actor,
     MemberRequest,
@@ -232,10 +232,13 @@ def _lease(request: MemberRequest, pk: str) -> tuple[Actor, str, str]:
 
 
 def _refusal(refused: AppError, actor: Actor, pk: str) -> JsonResponse:
-    """Return a refusal for scripts. That of a lost lease names who has the ask now."""
+    """Return a refusal for scripts. That of a lost lease names who has the ask now, and that of a
+    value its field."""
     error = {"code": refused.code, "message": _words(refused, actor, pk)}
     if isinstance(refused, LeaseLost):
         error["held_by"] = _holder(actor, pk)
+    if isinstance(refused, Misfit) and refused.argument:
+        error |= {"call": refused.call, "argument": refused.argument}
     return JsonResponse({"error": error}, status=refused.status)
 
 

@@ -22,6 +22,7 @@ from experts.find.reading import asks_of
 from experts.models import Ask
 from experts.notifications import KIND
 from experts.record import advising, closing, queue
+from experts.rules.call_fit import breaks_in
 from experts.rules.decisions import for_people
 from notices.models import Delivery
 from notices.record import slack
@@ -209,7 +210,7 @@ def _window(ask: Ask) -> dict[str, Any] | None:
     """Return the window of an answer; None if Slack cannot show the ask whole."""
     blocks = [*_texts(ask.question)] if len(ask.question) <= slack.TEXT_CHARS else []
     typed, kind = ask.typed or {}, ask_kind(ask.typed)
-    asked = _calls(typed) if kind.is_approval else _options(typed) if kind.is_choice else []
+    asked = _calls(ask) if kind.is_approval else _options(typed) if kind.is_choice else []
     if not blocks or asked is None or kind.is_form:
         return None
     note = _input(NOTE, "Note to the agent" if typed else "Your answer", _text_area(), optional=bool(typed))
@@ -228,13 +229,19 @@ def _texts(text: str) -> list[dict[str, Any]]:
     return [{"type": "section", "text": slack.plain(clean(text))}]
 
 
-def _calls(typed: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    if len(typed["calls"]) > CALLS_MAX:
+def _calls(ask: Ask) -> list[dict[str, Any]] | None:
+    calls = (ask.typed or {})["calls"]
+    if len(calls) > CALLS_MAX:
         return None
     blocks: list[dict[str, Any]] = []
     verdicts = [("Approve", "approve"), ("Reject", "reject")]
-    for place, line in enumerate(proposed_lines(typed["calls"])):
-        words = "\n".join([f"{place + 1}. {line.name}", *(f"{one.name}: {one.value}" for one in line.arguments)])
+    for place, (line, breaks) in enumerate(
+        zip(proposed_lines(calls), breaks_in(calls, ask.episode.tools), strict=True)
+    ):
+        lines = [f"{place + 1}. {line.name}", *(f"{argument.name}: {argument.value}" for argument in line.arguments)]
+        if breaks:
+            lines.append(f"Does not fit the tool's schema: {'; '.join(broken.words for broken in breaks)}")
+        words = "\n".join(lines)
         if len(words) > slack.TEXT_CHARS:
             return None
         radio = {"type": "radio_buttons", "options": [_option(*one) for one in verdicts]}

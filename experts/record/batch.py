@@ -24,6 +24,7 @@ from episodes.show.decisions import value_in_words
 from experts.models import Advice, Ask, Privilege
 from experts.record import advising, queue
 from experts.record.standing_answers import same_value
+from experts.rules.call_fit import breaks_in
 from experts.rules.risk import only_call, why_not_together
 from experts.rules.second_look import Returned
 from experts.who.policies import desk_of
@@ -67,7 +68,14 @@ def _checked(actor: Actor, chosen: Sequence[str], verdict: str, reason: str) -> 
         raise Invalid("Some of these asks are blind and some see the verifier. Decide them separately.")
     if verdict == "approve" and (why := why_not_together(map(_tool, asks), desk_of(actor.project).high_risk)):
         raise Invalid(why)
+    if verdict == "approve" and (ask := next(filter(_breaks, asks), None)) is not None:
+        raise Invalid(f"The arguments of a call do not fit its tool: {_breaks(ask)}. Decide it on its page.")
     return asks
+
+
+def _breaks(ask: Ask) -> str:
+    breaks = breaks_in((ask.typed or {})["calls"], ask.episode.tools)
+    return "; ".join(place.words for places in breaks for place in places)
 
 
 @dataclass(frozen=True)

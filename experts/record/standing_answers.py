@@ -23,6 +23,7 @@ from episodes.find.selection import run_named
 from episodes.models import ExpertMode
 from experts.models import Advice, Ask, AskStatus, Desk, Privilege, StandingAnswer
 from experts.record import closing
+from experts.rules.call_fit import breaks_in
 from experts.rules.risk import is_high
 from experts.who.authority import authors_of, could_answer
 from experts.who.policies import desk_of
@@ -114,7 +115,8 @@ def _json(value: Any) -> str:
 
 
 def decided_by_standing(ask: Ask, desk: Desk | None = None) -> Advice | None:
-    """Return the advice of standing answers that cover every call of an approval, counted; None otherwise.
+    """Return the advice of standing answers that cover every call of an approval, counted; None otherwise, and for
+    calls that break their tool's schema.
 
     The caller must hold the locks of episode and ask, or insert the ask now. `desk` has the settings, if they
     are read already.
@@ -137,6 +139,8 @@ def decided_by_standing(ask: Ask, desk: Desk | None = None) -> Advice | None:
             return None
         match.used += 1
         taken[match.pk] = match
+    if any(breaks_in(ask.typed["calls"], ask.episode.tools)):
+        return None
     for standing in taken.values():
         standing.save(update_fields=["used"])
     first = next(iter(taken.values()))

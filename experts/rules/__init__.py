@@ -4,6 +4,7 @@
     suggested_calls  suggested calls that fit a tool
     decisions        decisions that fit what was asked
     decision_fields  decisions in forms without scripts
+    call_fit         calls that break their tool's schema
     risk             high-risk tools; approvals of one press
     second_look      rules that return an answer
     sources          where an ask comes from, in words

@@ -62,6 +62,8 @@ class CallFields:
     fields: list[Field]
     left: int
     """Arguments without a field."""
+    breaks: list[str]
+    """Where its arguments do not fit its tool's schema."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,8 @@ def _call(place: int, call: Mapping[str, Any], draft: Mapping[str, Any]) -> Call
     begun = _dict(draft.get("arguments")) or arguments
     fields = _fields(shown, call.get("schema"), texts, f"arg:{place}", begun)
     verdict, reason = str(draft.get("verdict") or ""), str(draft.get("reason") or "")
-    return CallFields(place, call, verdict, reason, lines, fields, left)
+    breaks = [broken["words"] for broken in call.get("breaks") or []]
+    return CallFields(place, call, verdict, reason, lines, fields, left, breaks)
 
 
 def _call_draft(

@@ -15,6 +15,7 @@ from awmclient.nouns.ask_kinds import ask_kind
 from awmclient.nouns.fields import too_large
 from awmclient.nouns.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES, TypedDecision, decision_on_timeout
 from episodes.tool_schemas import Checker
+from experts.rules.call_fit import breaks_of, schema_of, schemas_of
 from people.errors import Invalid, words_of
 from people.text.plain_text import clean
 
@@ -23,6 +24,11 @@ class Misfit(Invalid):
     """The decision does not fit the ask."""
 
     code = "decision"
+
+    def __init__(self, message: str, call: str = "", argument: str = "") -> None:
+        """Prepare a refusal; `argument` is the field that does not fit, of a form or of the call with the id `call`."""
+        super().__init__(message)
+        self.call, self.argument = call, argument
 
 
 _PATH = re.compile(r"decision(?:\.calls\[(?P<call>\d+)\]|\.calls|\.chosen(?:\[\d+\])?|\.value|\.other)?")
@@ -98,13 +104,13 @@ def _calls(
         if places[decision["id"]][0] != place:
             raise Misfit(f"{name}[{place}].id: the call {clean(decision['id'])} is decided twice.")
     edits = any(one["verdict"] == "edit" for one in decided)
-    schemas = {tool.get("name"): tool.get("input_schema") for tool in tools} if edits else {}
+    schemas = schemas_of(tools) if edits else {}
     checker, made = Checker(formats=True), []
     for call in calls:
         if call["id"] not in places:
             raise Misfit(f"{name}: the call {clean(call['id'])} ({clean(call['name'])}) is not decided.")
         place, decision = places[call["id"]]
-        made.append(_call(call, decision, checker, call.get("schema") or schemas.get(call["name"]), f"{name}[{place}]"))
+        made.append(_call(call, decision, checker, schema_of(call, schemas), f"{name}[{place}]"))
     _refuse_large([one["arguments"] for one in made if one["verdict"] == "edit"], name)
     return made
 
@@ -116,7 +122,7 @@ def _call(call: dict[str, Any], decision: dict[str, Any], checker: Checker, sche
     if decision["verdict"] == "edit":
         if arguments is None or _same(arguments, proposed):
             raise Misfit(f"{name}.arguments: an edit has arguments that differ from the proposed ones.")
-        _refuse_misfit(checker, arguments, schema, f"{name}.arguments")
+        _refuse_misfit(checker, arguments, schema, f"{name}.arguments", call["id"])
         decided["arguments"] = arguments
     elif arguments is not None and not _same(arguments, proposed):
         raise Misfit(f"{name}.arguments: {decision['verdict']} keeps the proposed arguments; say edit to change them.")
@@ -168,8 +174,8 @@ def _refuse_large(written: Any, name: str) -> None:
         raise Misfit(f"{name}: what the agent would get {why}.")
 
 
-def _refuse_misfit(checker: Checker, value: Any, schema: Any, name: str) -> None:
+def _refuse_misfit(checker: Checker, value: Any, schema: Any, name: str, call_id: str = "") -> None:
     if problem := checker.misfit(value, schema, name):
-        raise Misfit(f"{clean(problem[:400])}.")
+        raise Misfit(f"{clean(problem[:400])}.", call_id, breaks_of(Checker(formats=True), value, schema)[0].name)
     if checker.is_spent:
         raise Misfit(f"{name}: this is too large to be checked.")

@@ -2,71 +2,26 @@
 // again; this form says early what it would refuse. Values stay texts, so that a draft keeps them digit by digit.
 // The agent wrote names, schemas and values: they are set as text, and cleaned before they are shown.
 
-import { fieldIn, fieldsFor, inWords, isTextOf, read, shapeOf, textsIn } from "../forms/schema-form.js";
-import { entriesOf, isNumber, ordered } from "../forms/exact-json.js";
+import { fieldIn, fieldsFor, inWords, read, textsIn } from "../forms/schema-form.js";
+import { entriesOf } from "../forms/exact-json.js";
 import { bind } from "../shell/keys.js";
 import { announce } from "../shell/toast.js";
 import { visible } from "../shell/visible-text.js";
+import { breakWords, changedIn, decisionOn, editOf, shapeOfCall } from "./call-edit.js";
 import { bindDigits, DIGITS } from "./part-digits.js";
 import { Standing } from "./standing-answer.js";
 
 /**
- * @typedef {{id: string, name: string, arguments?: Record<string, unknown>, schema?: object, reason?: string, writes?: boolean, high_risk?: boolean}} Call
+ * @typedef {import("./call-edit.js").Call} Call
+ * @typedef {import("./call-edit.js").CallDraft} CallDraft
  * @typedef {{id: string, label: string, description?: string}} Option
  * @typedef {{kind: string, calls?: Call[], options?: Option[], many?: boolean, other?: boolean, response_schema?: object, on_timeout?: any}} Typed
- * @typedef {{id: string, verdict?: string, texts?: Record<string, string>, arguments?: Record<string, unknown>, reason?: string, standing?: any}} CallDraft
  * @typedef {{calls?: CallDraft[], chosen?: string[], other?: string, texts?: Record<string, string>, value?: Record<string, unknown>}} DecisionDraft
  */
 
 const VERDICTS = [["approve", "Approve"], ["edit", "Edit"], ["reject", "Reject"]];
 /** @type {[string, string][]} */
 const VERDICT_KEYS = [["approve-call", "approve"], ["edit-call", "edit"], ["reject-call", "reject"]];
-const TYPES = { boolean: "boolean", object: "object" };
-
-/**
- * Return the shape of a call's fields: those of its schema, and those that the agent sent beside it.
- * @param {{schema?: object, arguments?: Record<string, unknown>}} call
- */
-export function shapeOfCall({ schema, arguments: given = {} }) {
-  const shape = shapeOf(schema || {});
-  const beside = entriesOf(given).filter(([name]) => !Object.hasOwn(shape.properties, name)).map(([name, value]) => [
-    name, { type: Array.isArray(value) ? "array" : isNumber(value) ? "number" : TYPES[typeof value] || "string" }]);
-  return { ...shape, properties: ordered([...entriesOf(shape.properties), ...beside]) };
-}
-
-/**
- * Return the decision on one call and what is wrong with it.
- * @param {Call} call
- * @param {CallDraft} draft
- * @param {number} number
- * @returns {{decision: object, problem: string}}
- */
-export function decisionOn(call, draft, number) {
-  const { verdict = "", reason = "" } = draft;
-  const said = { id: call.id, verdict };
-  if (!verdict) return { decision: said, problem: `Decide call ${number}: ${visible(call.name)}.` };
-  if (verdict === "reject") {
-    return { decision: { ...said, reason }, problem: reason.trim() ? "" : `Give a reason for rejecting call ${number}. The agent gets it as written.` };
-  }
-  if (verdict !== "edit") return { decision: said, problem: "" };
-  const { arguments: given, problems } = read(draft.texts || {}, shapeOfCall(call), begunOf(call, draft));
-  if (problems.length) return { decision: { ...said, arguments: given }, problem: `Call ${number}: ${problems[0]}.` };
-  const changed = changedIn(call, draft.texts || {}).length > 0;
-  return { decision: { ...said, arguments: given }, problem: changed ? "" : `Change a value of call ${number}, or approve it.` };
-}
-
-/** Return the values that the fields of a call began with: those of an earlier decision, else those of the agent. */
-const begunOf = (call, draft) => draft.arguments || call.arguments || {};
-
-/**
- * Return the names of the arguments whose text is not that of the proposed value.
- * @param {Call} call
- * @param {Record<string, string>} texts
- */
-export function changedIn(call, texts) {
-  const given = call.arguments || {};
-  return entriesOf(shapeOfCall(call).properties).map(([name]) => name).filter((name) => !isTextOf(texts[name] ?? "", Object.hasOwn(given, name) ? given[name] : ""));
-}
 
 /**
  * Return the decision on a choice and what is wrong with it.
@@ -93,8 +48,9 @@ class CallCard {
   constructor(call, number, run, runOnly, changed) {
     this.call = call;
     this.standing = new Standing(call, run || "", runOnly);
-    this.mayStand = run !== null && !call.high_risk;
-    this.isAlone = run !== null && Boolean(call.high_risk);
+    const fits = !call.breaks?.length;
+    this.mayStand = run !== null && !call.high_risk && fits;
+    this.isAlone = run !== null && !this.mayStand;
     this.number = number;
     this.changed = changed;
     /** @type {CallDraft} */
@@ -135,8 +91,10 @@ class CallCard {
     this.reasonBox.append(make("span", "", "Reason, which the agent gets as written"));
     this.reason = Object.assign(document.createElement("textarea"), { className: "voice", rows: 2, maxLength: 2000, dir: "auto" });
     this.reasonBox.append(this.reason);
-    this.alone = make("p", "meta", "This tool is of high risk: standing answers are off.");
-    this.element.append(this.reasonBox, this.standing.element, this.alone);
+    this.alone = make("p", "meta", this.call.high_risk ? "This tool is of high risk: standing answers are off." : "Standing answers are off for arguments that don't fit.");
+    this.breaks = make("p", "bad words");
+    this.breaks.dir = "auto";
+    this.element.append(this.breaks, this.reasonBox, this.standing.element, this.alone);
     this.element.addEventListener("input", () => this.#typed());
     this.show();
   }
@@ -171,6 +129,9 @@ class CallCard {
     this.reasonBox.hidden = verdict !== "reject";
     this.standing.element.hidden = verdict !== "approve" || !this.mayStand;
     this.alone.hidden = verdict !== "approve" || !this.isAlone;
+    this.breaks.textContent = verdict === "approve"
+      ? breakWords(this.call, "You approve them as they are, and the tool can refuse them.") : breakWords(this.call, "The arguments don't fit the tool's schema.");
+    this.breaks.hidden = !this.breaks.textContent || verdict === "edit" || verdict === "reject";
     if (this.reason.value !== reason) this.reason.value = reason;
     const shape = shapeOfCall(this.call);
     if (verdict === "edit") {
@@ -183,14 +144,16 @@ class CallCard {
     for (const [name, value] of entriesOf(this.call.arguments || {})) {
       const text = make("dd", "mono words", visible(inWords(value)));
       text.dir = "auto";
+      for (const { words } of (this.call.breaks || []).filter((one) => one.name === name)) text.append(" ", make("small", "bad", visible(words)));
       list.append(make("dt", "mono", visible(name)), text);
     }
     this.values.replaceChildren(list.children.length ? list : make("p", "meta", "No arguments."));
   }
 
-  /** Show the proposed value at every field that was changed. */
+  /** Show the proposed value at every field that was changed, and why one does not fit. */
   #mark() {
     const changed = new Set(changedIn(this.call, this.draft.texts || {}));
+    const { reasons } = editOf(this.call, this.draft);
     for (const label of this.values.querySelectorAll("label.f")) {
       const name = /** @type {HTMLElement} */ (label.querySelector("[data-argument]")).dataset.argument;
       let was = /** @type {HTMLElement} */ (label.querySelector("[data-was]"));
@@ -202,7 +165,39 @@ class CallCard {
       const given = this.call.arguments || {};
       was.replaceChildren(...(changed.has(name) ? [make("del", "mono", Object.hasOwn(given, name) ? visible(inWords(given[name])) : "nothing"), " proposed by the agent"] : []));
       was.hidden = !changed.has(name);
+      this.#sayAt(label, reasons.get(name) || this.#blameOf(name));
     }
+  }
+
+  /** @param {Element} label @param {string} words */
+  #sayAt(label, words) {
+    let wrong = /** @type {HTMLElement} */ (label.querySelector("[data-wrong]"));
+    if (!wrong) {
+      wrong = make("small", "bad");
+      wrong.dataset.wrong = "";
+      label.append(wrong);
+    }
+    wrong.textContent = words;
+    wrong.hidden = !words;
+    label.querySelector("[data-argument]").setAttribute("aria-invalid", String(Boolean(words)));
+  }
+
+  /** Return why the server refused an argument, as long as its text is the refused one. */
+  #blameOf(name) {
+    const { argument, words, text } = this.blamed || {};
+    return argument === name && text === this.draft.texts?.[name] ? words : "";
+  }
+
+  /**
+   * Show why the server refused an argument, and return its field.
+   * @param {string} argument
+   * @param {string} words
+   */
+  blame(argument, words) {
+    if (this.draft.verdict !== "edit") return this.element;
+    this.blamed = { argument, words: visible(words), text: this.draft.texts?.[argument] };
+    this.#mark();
+    return fieldIn(this.values, argument);
   }
 
   read() {
@@ -212,10 +207,11 @@ class CallCard {
 
   /** Return where what is missing or wrong is typed. */
   wrong() {
-    const { verdict, texts = {} } = this.draft;
+    const { verdict } = this.draft;
     if (verdict === "reject") return this.reason;
     if (verdict === "approve") return this.standing.most;
-    return verdict === "edit" ? fieldIn(this.values, read(texts, shapeOfCall(this.call), begunOf(this.call, this.draft)).wrong) : this.element;
+    const [wrong] = editOf(this.call, this.draft).reasons.keys();
+    return verdict === "edit" ? fieldIn(this.values, wrong) : this.element;
   }
 
   /** @returns {CallDraft} */
@@ -257,7 +253,8 @@ class Approval {
     card.decide(verdict);
     if (verdict !== "approve") return;
     const next = this.cards.find((one) => !one.draft.verdict);
-    announce(next ? `Call ${card.number} approved. Call ${next.number} is next.` : "All calls are decided.");
+    const as = card.call.breaks?.length ? ", although its arguments don't fit" : "";
+    announce(next ? `Call ${card.number} approved${as}. Call ${next.number} is next.` : `Call ${card.number} approved${as}. All calls are decided.`);
     (next || card).element.focus();
     (next || card).element.scrollIntoView({ block: "nearest" });
   }
@@ -269,6 +266,10 @@ class Approval {
     const card = approved.find((one) => one.element === at) || approved.at(-1);
     card?.standing.on.click();
     card?.standing.on.focus();
+  }
+
+  blame(call, argument, words) {
+    return this.cards.find((card) => card.call.id === call)?.blame(argument, words);
   }
 
   standing() {
@@ -353,6 +354,10 @@ class Choice {
   wrong() {
     return this.inputs[0];
   }
+
+  blame() {
+    return this.inputs[0];
+  }
 }
 
 class Form {
@@ -406,6 +411,14 @@ class Form {
   wrong() {
     return fieldIn(this.box, this.#value().wrong);
   }
+
+  blame(call, argument, words) {
+    const field = fieldIn(this.box, argument);
+    const wrong = make("small", "bad", visible(words));
+    field?.closest("label").append(wrong);
+    field?.addEventListener("input", () => wrong.remove(), { once: true });
+    return field;
+  }
 }
 
 const PARTS = { approval: Approval, choice: Choice, form: Form };
@@ -426,6 +439,8 @@ export function startDecision(box, typed, onChange) {
   tell();
   return {
     draft: () => part.draft(),
+    /** Show a refusal of the server at its field, and return that. @param {string} call @param {string} argument @param {string} words */
+    blame: (call, argument, words) => part.blame(call, argument, words),
     /** Return where the first problem is. @returns {HTMLElement | undefined} */
     wrong: () => part.wrong(),
     /** Return what is typed first; the keys of calls and options work outside of fields. @returns {HTMLElement | undefined} */

@@ -22,7 +22,7 @@ export function coverWords({ equal, free, further }) {
 
 /** An approval of calls like one, ahead: for some hours, up to a count, with the arguments that must be equal. */
 export class Standing {
-  /** @param {import("./decision-form.js").Call} call @param {string} run @param {boolean} runOnly whether it can hold in the run alone */
+  /** @param {import("./call-edit.js").Call} call @param {string} run @param {boolean} runOnly whether it can hold in the run alone */
   constructor(call, run, runOnly) {
     this.call = call;
     this.element = make("div", "standing-box");

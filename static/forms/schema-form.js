@@ -128,8 +128,8 @@ export function helpOf(schema = {}) {
 }
 
 /**
- * Return `{arguments, problems, wrong}` of the texts by argument; problems name the argument and what is wanted, and `wrong`
- * is the first argument with one. An argument whose text is still that of the value that it began with is that value.
+ * Return `{arguments, problems, wrong, reasons}` of the texts by argument; problems name the argument and what is wanted, `wrong`
+ * is the first argument with one, and `reasons` has each by its argument. An argument whose text is still that of the value that it began with is that value.
  * @param {Record<string, string>} texts
  * @param {Schema} [schema]
  * @param {Record<string, unknown>} [began]
@@ -138,6 +138,8 @@ export function read(texts, schema = {}, began = {}) {
   const [given, problems, required] = [[], [], new Set(listOf(schema.required))];
   /** @type {string | undefined} */
   let wrong;
+  /** @type {Map<string, string>} */
+  const reasons = new Map();
   for (const [name, one] of entriesOf(schema.properties || {})) {
     const before = problems.length;
     try {
@@ -149,9 +151,12 @@ export function read(texts, schema = {}, began = {}) {
     } catch (error) {
       problems.push(`${visible(name)} must be ${error.message}`);
     }
-    if (problems.length > before) wrong ??= name;
+    if (problems.length > before) {
+      wrong ??= name;
+      reasons.set(name, problems[before]);
+    }
   }
-  return { arguments: ordered(given), problems, wrong };
+  return { arguments: ordered(given), problems, wrong, reasons };
 }
 
 /** Return a value by a name that the agent chose: `constructor` counts only if it was given. */

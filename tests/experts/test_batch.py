@@ -13,7 +13,7 @@ from experts.rules import risk
 from people.errors import AppError, Forbidden, Invalid
 from people.models import AuditEntry
 from tests.browsing import as_person
-from tests.experts.test_standing_answers import REPLY, approval, give
+from tests.experts.test_standing_answers import BROKEN, REPLY, approval, give
 
 
 def verdicts(*asks):
@@ -94,6 +94,16 @@ def test_page_says_how_many_were_decided_and_keeps_the_rest(edo, ada, asked):
     text = page.content.decode()
     assert "Approved 2 calls." in text and "1 not decided" in text and asks[0].pk in text
     assert page.redirect_chain[-1][0].endswith("?kind=approval")
+
+
+def test_batch_approves_no_call_that_breaks_its_schema(edo, asked):
+    typed = approval(REPLY)
+    typed["calls"][0]["schema"] = BROKEN
+    asks = [asked(**approval(REPLY)), asked(**typed)]
+    with pytest.raises(Invalid, match="do not fit its tool: ticket is not of type string. Decide it on its page"):
+        batch.decide(edo, [ask.pk for ask in asks], "approve", "", "n")
+    assert all(ask.is_open for ask in Ask.objects.all())
+    assert batch.decide(edo, [ask.pk for ask in asks], "reject", "No.", "n") == {ask.pk: "" for ask in asks}
 
 
 def ahead(asks, **more):

@@ -24,7 +24,7 @@ from notices.record import slack, subscriptions
 from people.errors import Invalid
 from people.record import jobs, members
 from tests.awmclient.openai_server import OpenAIServer, answering
-from tests.experts.test_standing_answers import REPLY, approval
+from tests.experts.test_standing_answers import BROKEN, REPLY, approval
 from tests.notices.receivers import slack_server
 
 SECRET = "a signing secret"
@@ -140,6 +140,13 @@ def test_calls_are_decided_in_the_window_with_reasons(asked, there, way):
     assert submitted(window(there), values).content == b""
     calls = fresh(ask).accepted.decision["calls"]
     assert [(one["verdict"], one.get("reason")) for one in calls] == [("approve", None), ("reject", "Not yet.")]
+
+
+def test_window_says_which_arguments_break_their_schema(asked, there, way):
+    typed = approval(REPLY)
+    typed["calls"][0]["schema"] = BROKEN
+    pressed(told(asked(**typed)), "awm_answer")
+    assert "Does not fit the tool's schema: ticket is not of type string" in json.dumps(window(there))
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,18 @@ def test_queue_says_which_calls_a_standing_answer_covers(edo, ada):
         assert words in shown
 
 
+BROKEN = {"properties": {"ticket": {"type": "string"}}}
+
+
+def test_a_call_that_breaks_its_schema_stays_open(edo, asked):
+    standing, _ = give(edo, arguments=REPLY)
+    typed = approval(REPLY, REPLY)
+    typed["calls"][1]["schema"] = BROKEN
+    assert asked(**typed).is_open and not asked(**approval(REPLY)).is_open
+    standing.refresh_from_db()
+    assert standing.used == 1
+
+
 def test_true_is_not_one_and_one_is_one(edo, asked):
     give(edo, arguments={"count": 1})
     assert asked(**approval({"count": True})).is_open and not asked(**approval({"count": 1})).is_open

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseExact, writeExact } from "../../static/forms/exact-json.js";
-import { changedIn, choiceOf, decisionOn, shapeOfCall } from "../../static/ask/decision-form.js";
+import { breakWords, changedIn, decisionOn, editOf, shapeOfCall } from "../../static/ask/call-edit.js";
+import { choiceOf } from "../../static/ask/decision-form.js";
 import { coverWords } from "../../static/ask/standing-answer.js";
 
 const schema = { type: "object", required: ["amount"], properties: { amount: { type: "number", minimum: 1, maximum: 249 } } };
@@ -89,4 +90,15 @@ test("a value of a union that was edited keeps its type where that fits", () => 
   assert.equal(edited("A8", 7, ["string", "integer"]), "A8");
   assert.equal(edited("8", "7", ["integer", "string"]), "8");
   assert.equal(edited("8", null, ["integer", "null"]), 8);
+});
+
+test("an untouched argument that breaks its schema is refused at its field", () => {
+  const breaks = [{ name: "day", words: "day must be a date such as 2026-11-27" }, { name: "to", words: "to is missing" }];
+  const call = { id: "1", name: "book", arguments: { day: "soon", room: 1 }, schema: { properties: { day: { type: "string" } } }, breaks };
+  const edit = (texts) => editOf(call, { id: "1", verdict: "edit", texts: { day: "soon", room: "1", ...texts } }).reasons;
+  assert.deepEqual([...edit({ room: "2" })], breaks.map(({ name, words }) => [name, words]));
+  assert.deepEqual([...edit({ day: "2026-11-27" }).keys()], ["to"]);
+  assert.equal(decisionOn(call, { id: "1", verdict: "edit", texts: { day: "soon", room: "2" } }, 2).problem, "Call 2: day must be a date such as 2026-11-27.");
+  assert.equal(breakWords(call, "So."), "day must be a date such as 2026-11-27; to is missing. So.");
+  assert.equal(breakWords({ id: "1", name: "x" }, "So."), "");
 });

@@ -139,8 +139,8 @@ test("a union is filled in as its first real type", () => {
 
 test("a form reads into arguments and names what is missing or wrong", () => {
   const schema = { properties: { id: { type: "integer" }, tag: { type: "string" } }, required: ["id"] };
-  assert.deepEqual(read({ id: "7", tag: "" }, schema), { arguments: { id: 7 }, problems: [], wrong: undefined });
-  assert.deepEqual(read({ id: "" }, schema), { arguments: {}, problems: ["id is missing"], wrong: "id" });
+  assert.deepEqual(read({ id: "7", tag: "" }, schema), { arguments: { id: 7 }, problems: [], wrong: undefined, reasons: new Map() });
+  assert.deepEqual(read({ id: "" }, schema), { arguments: {}, problems: ["id is missing"], wrong: "id", reasons: new Map([["id", "id is missing"]]) });
   assert.deepEqual(read({ id: "x" }, schema).problems, ["id must be a whole number"]);
 });
 
@@ -173,7 +173,7 @@ test("of a schema that is made to be slow only so much is read", () => {
 
 test("arguments named as parts of every object are fields like others", () => {
   const schema = shapeOf({ properties: JSON.parse('{"constructor": {}, "__proto__": {"type": "integer"}, "toString": {}}') });
-  assert.deepEqual(read({}, schema), { arguments: {}, problems: [], wrong: undefined });
+  assert.deepEqual(read({}, schema), { arguments: {}, problems: [], wrong: undefined, reasons: new Map() });
   const texts = Object.fromEntries([["__proto__", "7"], ["constructor", "x"]]);
   assert.equal(JSON.stringify(read(texts, schema).arguments), '{"constructor":"x","__proto__":7}');
 });

@@ -164,3 +164,26 @@ def test_link_takes_a_decision(edo, asked):
     assert page.status_code == 422 and again.fields["call:0"] == "reject" and again.fields["text"] == "my note"
     client.post(path, {**again.fields, "why:0": "No."})
     assert decision(ask)["calls"][0]["reason"] == "No."
+
+
+def test_page_says_which_arguments_break_their_schema(asked, edo):
+    typed = approval({"ticket": "ten", "day": "soon"})
+    typed["calls"][0]["schema"] = {
+        "required": ["to"],
+        "properties": {"ticket": {"type": "integer"}, "day": {"type": "string", "format": "date"}},
+    }
+    ask = asked(**typed)
+    queue.claim(edo, ask.pk)
+    browser = as_person(edo)
+    page = browser.get(f"/asks/{ask.pk}/").content.decode()
+    words = "ticket is not of type integer; day must be a date such as 2026-11-27; to is missing."
+    assert f"{words} Approve sends them as they are." in " ".join(page.split())
+    assert '"breaks": [{"name": "ticket", "words": "ticket is not of type integer"}' in page
+    body = {
+        "decision": '{"calls": [{"id": "1", "verdict": "edit", "arguments": {"ticket": 7, "to": "x", "day": "no"}}]}'
+    }
+    body |= {"lease_token": Ask.objects.get(pk=ask.pk).assignment.lease_token, "nonce": "n", "text": ""}
+    refused = browser.post(f"/asks/{ask.pk}/answer", body, headers={"Accept": "application/json"})
+    error = refused.json()["error"]
+    assert (error["call"], error["argument"]) == ("1", "day")
+    assert error["message"] == "Call 1: day must be a date such as 2026-11-27."
