@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from awmclient.nouns.kinds import is_ask, is_call
 from awmclient.nouns.tools import ToolSpec
-from awmclient.nouns.values import ASK_TOOL
+from awmclient.nouns.values import ASK_TOOL, ToolProtocol
 from awmclient.words.endings import Ending, ending_of
 from awmclient.words.toolcalls import Call
 
@@ -63,6 +63,8 @@ class Turn:
     """The error of a call that cannot be parsed; the loop returns it to the policy and continues."""
     finish_reason: str | None = None
     """The server's word for why the model stopped, such as `stop` or `length`."""
+    tool_protocol: ToolProtocol | None = None
+    """How its calls came. Those of `text` stand in `content`, too."""
     usage: dict[str, Any] | None = None
     reasoning: Mapping[str, Any] | None = field(default=None, repr=False)
     """What the model thought before, as the fields of `schema.Reasoning`."""

@@ -23,14 +23,15 @@ import httpx
 
 from awmclient.client.wire import is_loopback, retry_after
 from awmclient.errors import EndpointError, MalformedCall
-from awmclient.nouns.values import ASK_TOOL
+from awmclient.nouns.values import ASK_TOOL, ToolProtocol
 from awmclient.policies import Turn, View
 from awmclient.words.blotting import blotted, secrets_of
 from awmclient.words.conversation import messages, offered
 from awmclient.words.encoding import encode
 from awmclient.words.endings import is_stopped, reason_of
+from awmclient.words.textcalls import text_calls
 from awmclient.words.thinking import FIELDS, MODES, ReasoningField, ReasoningMode, read_reasoning, with_reasoning
-from awmclient.words.toolcalls import as_written, native_calls, text_calls
+from awmclient.words.toolcalls import Call, as_written, native_calls
 
 TRIES = 4
 """Requests that end with an error of the endpoint, such as a 500, before it is believed."""
@@ -345,7 +346,7 @@ def _own_words(answer: httpx.Response) -> str:
 
 
 class ChatPolicy:
-    """Lets a chat model choose. Tools are sent natively; a model that writes `<tool_call>` text is understood too.
+    """Lets a chat model choose. Tools are sent natively; calls that a model writes into its words are read, too.
 
         policy = ChatPolicy("http://127.0.0.1:8001/v1", model="my-model", api_key=key)
         result = await rollout(policy, environment, dash, task="Cancel order 7", expert="plain")
@@ -380,27 +381,38 @@ class ChatPolicy:
             options["tools"] = offered(view.tools, expert=False)  # the loop has added the expert's
         sent = messages(view.steps, self.endpoint.reasoning, self.endpoint.reasoning_field)
         message = await self._client.complete(sent, **options)
-        return _turn(message, has_tools=view.has_tools, tags=self.endpoint.reasoning_field == "tags")
+        return _turn(message, view, sent, tags=self.endpoint.reasoning_field == "tags")
 
 
-def _turn(message: Mapping[str, Any], *, has_tools: bool, tags: bool = False) -> Turn:
+def _turn(message: Mapping[str, Any], view: View, sent: Sequence[Mapping[str, Any]], *, tags: bool = False) -> Turn:
     content, reasoning = read_reasoning(message, tags=tags)
     usage = message.get("usage")
     why = message.get("finish_reason")
     common: dict[str, Any] = {"content": content, "reasoning": reasoning, "finish_reason": why}
     common["usage"] = usage if isinstance(usage, dict) else None
+    native = message.get("tool_calls") or []
+    # What is not made is kept as the model wrote it.
+    unmade = {**common, "content": "\n\n".join(part for part in (content, as_written(native)) if part)}
     if is_stopped(why):
         # Not even its calls: a server can close the JSON of one that was cut.
-        written = as_written(message.get("tool_calls") or [])
-        return Turn(**{**common, "content": "\n\n".join(part for part in (content, written) if part)})
+        return Turn(**unmade)
+    protocol: ToolProtocol = "native" if native else "text"
     try:
         # Native calls decide: beside them a text can quote the tags of a call.
-        calls = native_calls(message.get("tool_calls") or []) or text_calls(content)
+        calls = native_calls(native) or _calls_in(content, view, sent)
     except MalformedCall as error:
-        return Turn(malformed=error.message, **common)
-    if not has_tools and not any(call.name == ASK_TOOL for call in calls):
+        return Turn(malformed=error.message, **unmade)
+    if not view.has_tools and not any(call.name == ASK_TOOL for call in calls):
         return _action(common)
-    return Turn(calls=calls, **common) if calls else Turn(answer=content, **{**common, "content": ""})
+    if calls:
+        return Turn(calls=calls, tool_protocol=protocol, **common)
+    return Turn(answer=content, **{**common, "content": ""})
+
+
+def _calls_in(content: str, view: View, sent: Sequence[Mapping[str, Any]]) -> list[Call]:
+    """Return the calls that the model wrote into its words. In an environment of actions JSON is an action."""
+    names = [tool.name for tool in view.tools or ()] if view.has_tools else None
+    return text_calls(content, names, [message["content"] for message in sent if message["role"] == "tool"])
 
 
 def _action(common: dict[str, Any]) -> Turn:

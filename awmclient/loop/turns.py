@@ -15,7 +15,7 @@ from awmclient.loop.live import LiveRollout, LoopEnd
 from awmclient.loop.steering import obey
 from awmclient.policies import Turn
 from awmclient.record.progress import ENDS
-from awmclient.words.endings import FILTERED_TWICE, REPLIES, UNANSWERED, Ending
+from awmclient.words.endings import FILTERED_TWICE, REPLIES, UNANSWERED, UNREAD, Ending
 from awmclient.words.prompts import NUDGE, OFFERED, STALLED
 from awmclient.words.toolcalls import Call, id_of
 
@@ -72,7 +72,7 @@ async def _decide(loop: LiveRollout, number: int) -> Sequence[Call]:
         await _refuse(loop, turn, turn.ending, number)
         return ()
     if turn.malformed is not None:
-        await _scold(loop, turn, turn.malformed, number)
+        await _scold(loop, turn, turn.malformed, number, {UNREAD: True})
     elif turn.answer is not None or turn.gave_up:
         how = "gave_up" if turn.gave_up else "done"
         ends = {ENDS: {"stop_reason": how, "final_answer": turn.answer}}
@@ -97,7 +97,7 @@ def _message_steps(
     content = "\n\n".join(part for part in (turn.content, turn.answer) if part)
     notes = {**(turn.meta or {}), **(ends or {})}
     extra: dict[str, Any] = {"reasoning": turn.reasoning, "usage": turn.usage, "meta": notes}
-    extra["finish_reason"] = turn.finish_reason
+    extra |= {"finish_reason": turn.finish_reason, "tool_protocol": turn.tool_protocol}
     if turn.malformed is None and turn.calls:
         extra["calls"] = [{"name": call.name, "arguments": call.arguments, **id_of(call)} for call in turn.calls]
     extra = {name: value for name, value in extra.items() if value}
@@ -119,7 +119,7 @@ async def _scold(loop: LiveRollout, turn: Turn, words: str, number: int, meta: M
 async def _refuse(loop: LiveRollout, turn: Turn, ending: Ending, number: int) -> None:
     """Take a turn that was cut off, filtered or left blank for no answer. The loop replies once, and the second in
     a row ends the episode. A filter is the endpoint's, so that end says nothing of the agent."""
-    turn = replace(turn, calls=(), action=None)
+    turn = replace(turn, calls=(), action=None, tool_protocol=None)
     if not loop.progress.unanswered:
         await _scold(loop, turn, REPLIES[ending], number, {UNANSWERED: ending})
     elif ending == "filtered":

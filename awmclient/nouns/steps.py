@@ -9,7 +9,7 @@ from pydantic import Discriminator, Field, StrictBool, StrictInt, Tag, TypeAdapt
 from awmclient.nouns.asks import Advice, FileRef
 from awmclient.nouns.fields import MAX_INT, WHOLE, Count, Line, Moment, Number, Object, Shape, StateDiff, Text, bounded
 from awmclient.nouns.typed import DecidedBy, TypedAsk, Verdict
-from awmclient.nouns.values import Privilege
+from awmclient.nouns.values import Privilege, ToolProtocol
 
 
 class StepCommon(Shape):
@@ -56,6 +56,8 @@ class Message(StepCommon):
     `reasoning` is what an assistant thought before it, and `finish_reason` its server's word for why it stopped, such
     as `stop`, `length`, `tool_calls` or `content_filter`.
 
+    `tool_protocol` says how its calls came. Those of *text* stand in the content, too, as the model wrote them.
+
     `calls` of an assistant's message are the calls that its turn is about to make: a loop that goes on after a crash
     makes those that no step records yet, and does not ask the agent again.
     """
@@ -65,6 +67,7 @@ class Message(StepCommon):
     content: Text
     reasoning: Reasoning | None = None
     finish_reason: Line | None = None
+    tool_protocol: ToolProtocol | None = None
     calls: list[PlannedCall] | None = None
 
 

@@ -29,6 +29,8 @@ LIVE_STATES: tuple[EpisodeState, ...] = ("queued", *AT_WORK_STATES, "parked")
 """The episode has not ended."""
 StopReason = Literal["done", "max_steps", "gave_up", "timeout", "error", "cut_off", "empty"]
 """`cut_off` and `empty`: the model's last two turns were cut at a limit, or blank."""
+ToolProtocol = Literal["native", "text"]
+"""How calls arrived: as the server's `tool_calls`, or in the words of the model."""
 Fault = Literal["policy", "model", "environment", "expert", "dashboard", "worker"]
 OwnFault = Literal["environment", "policy", "model", "expert"]
 """Faults that a loop can report at its end; the dashboard detects the others."""

@@ -1,7 +1,8 @@
 """What do models, agents and scripts read and write?
 
     prompts       words for a chat model
-    toolcalls     tool calls as agents write them
+    toolcalls     tool calls as servers return them
+    textcalls     tool calls in an agent's words
     thinking      what a model thought, in each endpoint's form
     conversation  a record as the agent's messages
     endings       how a model's turn ended

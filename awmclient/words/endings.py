@@ -13,6 +13,8 @@ CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 FILTERED = frozenset({"content_filter", "prohibited_content", "safety", "recitation"})
 UNANSWERED = "unanswered"
 """The key in the `meta` of a nudge of how the turn before it ended."""
+UNREAD = "unread_call"
+"""The key in the `meta` of a nudge: the turn before it looks like a call, and none was made."""
 REPLIES: dict[Ending, str] = {
     "cut_off": "Your message reached a limit of its length and was cut off, so nothing in it was done. Be shorter.",
     "filtered": "A content filter stopped your message, so nothing in it was done. Say it in other words.",

@@ -1,7 +1,7 @@
-"""Parses tool calls: native ones, `<tool_call>` text, and calls inside the text of an advice.
+"""Parses tool calls: native ones, and calls inside the text of an advice.
 
-Pure; leaves executing to the loop. Unreadable calls raise `MalformedCall`, whose message is for the agent. The text
-is untrusted: nothing is evaluated, every scan is bounded.
+Pure; leaves executing to the loop, and calls in an agent's words to `textcalls.py`. Unreadable calls raise
+`MalformedCall`, whose message is for the agent. The text is untrusted: nothing is evaluated, every scan is bounded.
 """
 
 from __future__ import annotations
@@ -26,9 +26,6 @@ _LONGEST_CALL = 4000
 _AROUND = 8
 """Levels of a step around the arguments of a call."""
 
-# A block without an end goes to the end of the text: the model was cut off while it thought.
-_THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
-_OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _FENCE = re.compile(r"```(?:json|tool_call)?[ \t]*\r?\n(.*?)```", re.DOTALL)
 # Not inside a longer name, and no method: `order.close(` is no tool.
 _WRITTEN = re.compile(r"(?<![\w.])([A-Za-z_]\w{0,199})\(")
@@ -102,26 +99,8 @@ def _as_text(function: Mapping[str, Any]) -> str:
     return f'{{"name": {json.dumps(name, ensure_ascii=False)}, "arguments": {wrote}}}'
 
 
-def text_calls(text: str) -> list[Call]:
-    """Return the calls in `<tool_call>{json}</tool_call>` blocks of a text; thinking is skipped.
-
-    >>> text_calls('Now. <tool_call>{"name": "get_item", "arguments": {"item": "mug"}}</tool_call>')
-    [Call(name='get_item', arguments={'item': 'mug'}, call_id=None)]
-    """
-    visible = _THINKING.sub("", text)
-    pieces = visible.split(_OPEN)[1:]
-    if len(pieces) > MAX_CALLS:
-        raise MalformedCall(f"Too many tool calls in one turn: at most {MAX_CALLS}.")
-    calls = []
-    for piece in pieces:
-        body, closed, _ = piece.partition(_CLOSE)
-        if not closed:
-            raise MalformedCall(f"A {_OPEN} block is not closed with {_CLOSE}.")
-        calls.append(_from_json(_loads(body.strip(), "The tool call")))
-    return calls
-
-
-def _from_json(value: Any) -> Call:
+def call_from(value: Any) -> Call:
+    """Return the call of a JSON object with `name`, and `arguments` or `parameters`. Raises `MalformedCall`."""
     if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
         raise MalformedCall('A tool call is a JSON object with "name" and "arguments".')
     name = value["name"]
@@ -141,15 +120,23 @@ def _arguments(name: str, value: Any) -> dict[str, Any]:
     if value is None or value == "":
         return {}
     if isinstance(value, str):
-        value = _loads(value, f"The arguments of {name}")
+        value = _loads(value, f"The text of the arguments of {name}")
     if not isinstance(value, dict):
         raise MalformedCall(f"The arguments of {name} are not a JSON object.")
     return value
 
 
 def _loads(text: str, what: str) -> Any:
+    value, end = json_at(text, len(text) - len(text.lstrip()), what)
+    if text[end:].strip():
+        raise MalformedCall(f"{what} is not valid JSON: more text follows at character {end}")
+    return value
+
+
+def json_at(text: str, place: int, what: str) -> tuple[Any, int]:
+    """Return the JSON value at a place, and where it ends. Raises `MalformedCall`, which names `what` it is."""
     try:
-        value = json.loads(text, parse_constant=_no_constant, parse_int=_whole, parse_float=_finite)
+        value, end = _READER.raw_decode(text, place)
     except RecursionError:
         raise MalformedCall(f"{what} is nested too deeply.") from None
     except ValueError as error:
@@ -157,7 +144,7 @@ def _loads(text: str, what: str) -> Any:
     # what the record cannot hold is the model's doing, as is what cannot be read
     if too_large(value, sys.maxsize, LEVELS - _AROUND, sys.maxsize):
         raise MalformedCall(f"{what} is nested too deeply.")
-    return value
+    return value, end
 
 
 def _whole(text: str) -> int:
@@ -173,6 +160,9 @@ def _finite(text: str) -> float:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+_READER = json.JSONDecoder(parse_constant=_no_constant, parse_int=_whole, parse_float=_finite)
 
 
 def advised_calls(text: str, names: Collection[str]) -> list[Call]:
@@ -191,7 +181,7 @@ def advised_calls(text: str, names: Collection[str]) -> list[Call]:
 def _calls_of_block(block: str) -> list[Call]:
     try:
         value = _loads(block, "")
-        return [_from_json(item) for item in (value if isinstance(value, list) else [value])]
+        return [call_from(item) for item in (value if isinstance(value, list) else [value])]
     except MalformedCall:
         return []
 

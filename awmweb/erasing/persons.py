@@ -51,7 +51,8 @@ from runs.models import Campaign, PersonTurn
 OPTION = re.compile(r"[\w.+-]{1,40}", re.ASCII)
 """A value of a label that is no text: a number, or one word."""
 FRESH: dict[str, Any] = {"read_seq": 0, "joined_seq": 0, "done": False, "errors": 0, "asks": 0} | {
-    name: [] for name in ("tools", "answered", "waiting")
+    **dict.fromkeys(("stopped", "unread", "in_text"), 0),
+    **{name: [] for name in ("tools", "answered", "waiting")},
 }
 
 

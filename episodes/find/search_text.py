@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Any
 
+from awmclient.nouns.kinds import is_nudge
+from awmclient.words.endings import UNREAD, is_stopped
+
 FOUND_CHARS = 32 * 1024
 """The number of searchable characters of a step."""
 FIELDS = ("content", "name", "question", "context", "advice", "arguments", "error", "result", "action", "observation")
@@ -153,6 +156,9 @@ class StepFacts:
     """The facts about an episode from the steps that were read so far."""
 
     errors: int = 0
+    stopped: int = 0
+    unread: int = 0
+    in_text: int = 0
     tools: set[str] = field(default_factory=set)
     answered: set[str] = field(default_factory=set)
     waiting: list[int] = field(default_factory=list)
@@ -161,6 +167,9 @@ class StepFacts:
         """Count a step that was not read before."""
         if step.get("error") is not None:
             self.errors += 1
+        self.stopped += is_stopped(step.get("finish_reason"))
+        self.in_text += step.get("tool_protocol") == "text"
+        self.unread += is_nudge(step) and UNREAD in (step.get("meta") or {})
         name = step.get("name")
         if step.get("kind") == "tool_call" and isinstance(name, str) and len(self.tools) < TOOLS_MAX:
             # as a column of text can hold it

@@ -26,6 +26,12 @@ class EpisodeFacts(models.Model):
     asks = models.IntegerField(default=0)
     tools = ArrayField(models.CharField(max_length=200), default=list, blank=True)
     answered = ArrayField(models.CharField(max_length=20), default=list, blank=True)
+    stopped = models.IntegerField(default=0, db_default=0)
+    """Turns that the model's server stopped before their end."""
+    unread = models.IntegerField(default=0, db_default=0)
+    """Turns that look like a call and called nothing."""
+    in_text = models.IntegerField(default=0, db_default=0)
+    """Turns whose calls were read from the model's words."""
     waiting = ArrayField(models.IntegerField(), default=list, blank=True)
 
     class Meta:

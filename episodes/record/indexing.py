@@ -62,7 +62,8 @@ FACTS = """
 -- rows as JSON: two columns are arrays of different lengths, which unnest cannot carry
 UPDATE episodes_episodefacts facts
    SET read_seq = fresh.read_seq, done = fresh.done, errors = fresh.errors, asks = fresh.asks, tools = fresh.tools,
-       answered = fresh.answered, waiting = fresh.waiting
+       answered = fresh.answered, waiting = fresh.waiting, stopped = fresh.stopped, unread = fresh.unread,
+       in_text = fresh.in_text
   FROM json_populate_recordset(NULL::episodes_episodefacts, %s) fresh WHERE facts.episode_id = fresh.episode_id
 """
 SAID_LATER = """
@@ -106,7 +107,8 @@ class _Reading:
 
     def __init__(self, row: EpisodeFacts, upto: int) -> None:
         self.row, self.upto = row, upto
-        self.facts = StepFacts(row.errors, set(row.tools), set(row.answered), list(row.waiting))
+        counts = (row.errors, row.stopped, row.unread, row.in_text)
+        self.facts = StepFacts(*counts, set(row.tools), set(row.answered), list(row.waiting))
         self.asks = row.asks
         # an open ask is read again alone: its step changes when it is answered
         spans = [*((seq - 1, seq) for seq in row.waiting), (row.read_seq, upto)]
@@ -130,6 +132,7 @@ class _Reading:
             "episode_id": self.row.pk, "read_seq": self.upto, "asks": self.asks, "errors": facts.errors,
             "done": not episode.is_live and self.upto >= episode.last_seq, "tools": sorted(facts.tools),
             "answered": sorted(facts.answered), "waiting": facts.waiting,
+            "stopped": facts.stopped, "unread": facts.unread, "in_text": facts.in_text,
         }  # fmt: skip
 
 

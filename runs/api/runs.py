@@ -23,7 +23,7 @@ from runs.launch import estimating, planning, preflight, selecting
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.plans import PlanDocument, plan_of
-from runs.show import causes, errata
+from runs.show import causes, errata, model_turns
 from runs.show.asking import RunAsking, asking_of, row_of
 from runs.show.comparison import RunComparison, compare_run
 from runs.statistics.costs import Cost
@@ -135,6 +135,21 @@ class CauseView(Schema):
     episode: str
 
 
+class TurnsView(Schema):
+    """Turns of one arm's models, each kind with the number of episodes that have one, of `episodes` that were read:
+    `unread` look like calls and called nothing, `in_text` had calls in their words, `stopped` were cut off or filtered.
+    """
+
+    arm: str
+    episodes: int
+    unread: int
+    unread_in: int
+    in_text: int
+    in_text_in: int
+    stopped: int
+    stopped_in: int
+
+
 class RunDetail(Schema):
     """One run with the cost of each arm. `causes` say why episodes failed, wait or have no outcome, the most frequent
     first; other causes are those of `more_causes` episodes. `state` and `prices` are null for a run without a plan;
@@ -151,6 +166,7 @@ class RunDetail(Schema):
     errata: list[ErratumView]
     causes: list[CauseView]
     more_causes: int
+    turns: list[TurnsView]
 
 
 class Retried(Schema):
@@ -253,6 +269,7 @@ def read_run(request: HttpRequest, run_id: str) -> RunDetail:
             for cause in why.shown
         ],
         more_causes=why.more,
+        turns=[answer_of(TurnsView, arm) for arm in model_turns.turns_of(actor, run)],
     )
 
 

@@ -5,6 +5,7 @@
     overview    progress and tasks of runs
     failing     models and servers that do not answer
     causes      why episodes failed or wait, grouped
+    model_turns turns cut off, unread, or called in words
     asking      questions of a run against registries
     errata      what a repaired verifier changed in runs
     forks       branches of an episode, and what they show

@@ -15,7 +15,7 @@ from people.text.plain_text import printable
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.servers import ServerReport
-from runs.show import asking, causes, charts, curve, helping, pictures, rewarding
+from runs.show import asking, causes, charts, curve, helping, model_turns, pictures, rewarding
 from runs.show.comparison import RunComparison
 from runs.show.tables import (
     TABLES,
@@ -101,6 +101,7 @@ def markdown(
         *_of_asks(comparison),
         *_drawn(drawings, "completions"),
         *_of_causes(comparison),
+        *_of_turns(comparison),
         *_of_server(plan),
     ]
     if comparison.ruled_later:
@@ -145,6 +146,13 @@ def _of_causes(comparison: RunComparison) -> list[str]:
         return []
     more = [f"- {count(why.more, 'more episode')} with other causes"] if why.more else []
     return ["## Causes", "\n".join([*(f"- {one.line}: {plain(one.words)}" for one in why.shown), *more])]
+
+
+def _of_turns(comparison: RunComparison) -> list[str]:
+    """Return which turns of models were cut off, not read, or had calls in their words."""
+    run = comparison.plan.run
+    lines = [f"- {plain(line)}" for arm in model_turns.turns_of(system(run.project), run) for line in arm.lines]
+    return ["## Turns of the models", "\n".join(lines)] if lines else []
 
 
 def _of_server(plan: Plan) -> list[str]:

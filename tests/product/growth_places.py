@@ -18,7 +18,7 @@ from awmclient.asking import gates
 from awmclient.errors import MalformedCall
 from awmclient.nouns.typed import typed_of
 from awmclient.schema import StepBatch
-from awmclient.words import blotting, listening, toolcalls
+from awmclient.words import blotting, listening, textcalls, toolcalls
 from awmclient.words.conversation import conversation
 from awmclient.words.toolcalls import Call
 from awmenv import rows
@@ -284,7 +284,10 @@ PLACES: dict[str, Place] = {
         lambda n: "|" + "a|" * n + "\n|" + "-|" * n + "\n" + "|\n" * n, prose.prose, 60, most=240),
     "pages: Markdown with many lines": Place(texts("1. `a`\n"), prose.prose, 60, most=1_390),
     "tool calls in a text": Place(
-        texts("<think>", after="<tool_call>"), refused(MalformedCall, toolcalls.text_calls), 20_000),
+        texts("<think>", after="<tool_call>"), refused(MalformedCall, textcalls.text_calls), 20_000),
+    "tool calls in JSON without marks": Place(
+        lambda n: "{}" * n + '{"name":' * n, refused(MalformedCall, lambda t: textcalls.text_calls(t, ["b"])), 5_000),
+    "tool calls beside their words": Place(texts("[TOOL_CALLS]a{}"), textcalls.words_beside, 5_000),
     "calls in an advice": Place(
         lambda n: "```json\n" * n + "a(" * n, lambda t: toolcalls.advised_calls(t, ["b"]), 1_000),
     "scripts that listen": Place(texts("a"), lambda t: listening.heard("(?:a+.*)+.*.*b", t), 50, most=2_000),

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from awmclient.errors import MalformedCall
-from awmclient.words.toolcalls import Call, advised_calls, is_reserved, native_calls, text_calls
+from awmclient.words.textcalls import text_calls
+from awmclient.words.toolcalls import Call, advised_calls, is_reserved, native_calls
 
 
 def native(name, arguments, call_id="c1"):
