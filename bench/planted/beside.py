@@ -24,9 +24,9 @@ django.setup()
 from experts.metrics import statistics  # noqa: E402
 from experts.metrics.statistics import Asked, Proportion  # noqa: E402
 from reviews.statistics import agreement  # noqa: E402
-from runs.statistics import campaigned  # noqa: E402
+from runs.statistics import campaigned, forked, worth  # noqa: E402
 from runs.statistics.campaigned import RootPair  # noqa: E402
-from runs.statistics.forked import ForkArm  # noqa: E402
+from runs.statistics.forked import ForkArm, ForkFinding  # noqa: E402
 
 FALSE, COVERED = 0.05, 0.93
 TABLE = Path(__file__).resolve().parents[2] / "docs" / "measured" / "planted-beside.md"
@@ -160,6 +160,46 @@ def campaign_covers(effect: float, roots: int, tries: int) -> World:
     return play
 
 
+def changes_of(dice: random.Random, tries: int, nothing: float, forks: int = 100) -> list[tuple[float, ForkFinding]]:
+    """Return the true effects of changes with what their forks show: this share does nothing, the others help."""
+    seen = []
+    for _ in range(forks):
+        effect = 0.0 if dice.random() < nothing else dice.uniform(0.1, 0.4) if nothing else 0.25
+        rate = dice.uniform(0.1, 0.6)
+        treated, control = (
+            ForkArm(tries, tries, sum(dice.random() < one for _ in range(tries))) for one in (rate + effect, rate)
+        )
+        seen.append((effect, forked.finding(treated, control, "", "")))
+    return seen
+
+
+def worth_covers(tries: int, nothing: float) -> World:
+    """One pair of a dataset: a fork that was picked because it shows a difference, among a hundred that were asked."""
+
+    def play(dice: random.Random) -> bool | None:
+        seen = changes_of(dice, tries, nothing)
+        picked = [(effect, one) for effect, one in seen if one.verdict]
+        if not picked:
+            return None
+        effect, one = dice.choice(picked)
+        prior = worth.learned([(fork.treated, fork.control) for _, fork in seen])
+        change = worth.worth_of(one.treated, one.control, prior)
+        return change.low <= effect <= change.high
+
+    return play
+
+
+def fork_without_effect(tries: int) -> World:
+    """One fork whose change does nothing, at a rate of any size."""
+
+    def play(dice: random.Random) -> bool | None:
+        rate = dice.uniform(0.05, 0.95)
+        arms = [ForkArm(tries, tries, sum(dice.random() < rate for _ in range(tries))) for _ in range(2)]
+        return bool(forked.finding(*arms, "", "").verdict)
+
+    return play
+
+
 def _holds(share: Proportion, truth: float) -> bool | None:
     return None if share.low is None or share.high is None else share.low <= truth <= share.high
 
@@ -187,6 +227,12 @@ def cases() -> Iterator[PlantedCase]:
     for effect, roots, tries in ((0.1, 60, 2), (0.12, 24, 4)):
         world = f"effect of {100 * effect:.0f} points, {roots} roots x {tries}, five places"
         yield PlantedCase("Campaign: interval", world, campaign_covers(effect, roots, tries), covers=True, share=0.3)
+    for tries in (4, 8, 16, 32):
+        yield PlantedCase("Fork: better or worse", f"no effect, {tries} v {tries}", fork_without_effect(tries))
+    for tries, nothing in ((4, 0.6), (8, 0.6), (16, 0.6), (4, 0.0), (8, 0.0)):
+        effects = f"{nothing:.0%} of changes do nothing" if nothing else "all help by 25 points"
+        world = f"{tries} v {tries}, {effects}"
+        yield PlantedCase("Pair: interval of worth", world, worth_covers(tries, nothing), covers=True, share=0.3)
     yield PlantedCase("Metrics: used per hour", "12 episodes of 5 asks", rate_covered, covers=True)
 
 
@@ -224,8 +270,8 @@ def page(lines: list[str], how: str) -> str:
         "# Planted truth beside runs",
         "",
         "The last run of `make planted` for statements beside those of runs. A word may be false in at most 5% of",
-        "worlds, an interval must cover the truth in at least 93%, within three Monte Carlo errors. Worlds without one are",
-        "not counted.",
+        "worlds, an interval must cover the truth in at least 93%, within three Monte Carlo errors. Worlds without one",
+        "are not counted.",
         "",
         "| what is said | planted world | kind | worlds | percent | Monte Carlo error |",
         "| --- | --- | --- | ---: | ---: | ---: |",

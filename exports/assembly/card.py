@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from exports.formats import ExportFormat
+from people.text.in_words import count
 
 _REASONING = {"keep": "kept", "keep_masked": "kept, without loss", "drop": "left out"}
 
@@ -45,6 +46,7 @@ def _body(manifest: dict[str, Any], format_: ExportFormat) -> str:
         lines += [f"Reasoning of models: {_REASONING[manifest['reasoning']]}.", ""]
     if manifest["opted_in"]:
         lines += [f"Included on request, excluded by default: {', '.join(manifest['opted_in'])}.", ""]
+    lines += _forks(manifest.get("forks"))
     lines += _repaired(manifest.get("repaired_verifiers") or {})
     lines += _table("Left out", "episodes", manifest["left_out"])
     lines += _table("Rows left out", "rows", manifest["rows_left_out"])
@@ -62,6 +64,17 @@ def _table(title: str, unit: str, counts: dict[str, int]) -> list[str]:
         f"| {reason} | {count:,} |" for reason, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     ]
     return [f"## {title}", "", f"| reason | {unit} |", "|---|---|", *rows, ""]
+
+
+def _forks(forks: dict[str, Any] | None) -> list[str]:
+    if forks is None:
+        return []
+    return [
+        f"{count(forks['asked'], 'fork')} asked whether one action is better; {forks['shown']:,} of them show it. By "
+        f"estimate {forks['wrong']:.0%} of their pairs have no effect or the opposite one. The worth of a pair and its "
+        "interval are corrected for being picked.",
+        "",
+    ]
 
 
 def _repaired(tasks: dict[str, Any]) -> list[str]:

@@ -34,6 +34,7 @@ from exports.recipe import Pattern, Recipe
 from exports.rules.redaction import Redactor
 from exports.select import curricula
 from exports.select.ground import pack_digests, repaired_verifiers, repairs_digest, scenario_versions, tokenizer_of
+from exports.select.measured import PinnedFork
 from exports.select.selecting import SnapshotEntry, entries_of, matching
 from exports.writers import inspect_log
 from people.models import Project
@@ -128,12 +129,22 @@ def build(project: Project, plan: DatasetPlan, folder: Path, progress: Progress,
     repaired = repaired_verifiers(pk for entry in entries(folder) for pk in entry.outcomes)
     # only where there are some, so that a dataset without keeps its manifest
     manifest |= {"repaired_verifiers": redactor.redact_value(repaired)} if repaired else {}
+    manifest |= _forks_of(fork for entry in entries(folder) for fork in entry.forks)
     # before the manifest, whose presence says that all files are there
     (folder / CARD).write_text(card.text(manifest, plan.format), encoding="utf-8")
     shutil.rmtree(folder / "parts", ignore_errors=True)
     with whole(folder / MANIFEST) as out:
         out.write(json.dumps(manifest, indent=2).encode() + b"\n")
     return manifest
+
+
+def _forks_of(forks: Iterable[PinnedFork]) -> dict[str, Any]:
+    """Return how many forks were asked, how many show a difference, and which share of these is wrong by estimate."""
+    shown = [fork for fork in forks if fork.wrong is not None]
+    if not shown:
+        return {}
+    wrong = sum(fork.wrong or 0.0 for fork in shown) / len(shown)
+    return {"forks": {"asked": shown[0].asked, "shown": len(shown), "wrong": round(wrong, 4)}}
 
 
 def _without_secrets(recipe: Recipe, redactor: Redactor) -> tuple[Pattern, ...]:

@@ -57,10 +57,13 @@ class PreferencePair:
 
     @property
     def worth(self) -> float | None:
-        """The measured difference between both sides; None for a pair that no fork measured."""
+        """What the chosen side is worth more, as its fork measured it beside the others that were asked; None for a
+        pair that no fork measured. Snapshots of before have the plain difference."""
         if self.measured is None:
             return None
         measures = self.measured
+        if measures.get("worth") is not None:
+            return float(measures["worth"] if measures["verdict"] == "better" else -measures["worth"])
         return float(abs(measures["wins"] / measures["tries"] - measures["kept_wins"] / measures["kept_tries"]))
 
 

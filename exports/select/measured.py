@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 
@@ -17,14 +17,20 @@ from episodes.stored import outcomes, trees
 from episodes.stored.settled import settled
 from runs.show import campaigns
 from runs.show.forks import shown_by
+from runs.statistics import worth
+from runs.statistics.forked import ForkFinding
+from runs.statistics.worth import ChangePrior
 
 ACTIONS = ("call", "ask")
 """Changes that are an action of the agent: only these make a pair."""
 
 
 class PinnedFork(NamedTuple):
-    """A fork that shows a difference: who is better, wins and tries of both arms, the interval of treated minus
-    control, the grade of all of its branches, and what was known to its author."""
+    """A fork that shows a difference: who is better, wins and tries of both arms, the interval of what the change is
+    worth, the grade of all of its branches, and what was known to its author.
+
+    `worth` is the mean of that, treated minus control, `wrong` the chance that the change does nothing or the opposite,
+    and `asked` how many forks were compared. Snapshots of before have none of the three, and another interval."""
 
     fork: str
     verdict: str
@@ -36,6 +42,14 @@ class PinnedFork(NamedTuple):
     high: float
     grade: str
     privilege: str
+    worth: float | None = None
+    wrong: float | None = None
+    asked: int = 0
+
+    @property
+    def pinned(self) -> list[Any]:
+        """The values that a snapshot holds."""
+        return list(self) if self.worth is not None else list(self[:-3])
 
 
 def measured(episodes: QuerySet[Episode]) -> dict[str, list[PinnedFork]]:
@@ -46,22 +60,32 @@ def measured(episodes: QuerySet[Episode]) -> dict[str, list[PinnedFork]]:
     asked = trees.forks_asked({one.parent_id for one in made})
     # a campaign asks the same in many trees, and its best forks would be the pairs
     beside = campaigns.forks_beside([one.pk for one in made])
-    by_episode: dict[str, list[PinnedFork]] = {}
+    compared: list[tuple[Fork, ForkFinding, set[str]]] = []
     for fork, branches, ended, types in _branches([one for one in made if any(name in one.change for name in ACTIONS)]):
         grades = {one.grade for one in branches}
         is_fixed = any(one.policy_kind == "script" for one in branches)
         asked_with = asked[fork.parent_id] + beside.get(fork.pk, 0)
         shown = shown_by(fork, branches, ended, types, asked=asked_with, fixed=is_fixed)
-        treated, control = shown.treated, shown.control
-        if not shown.verdict or shown.interval is None or len(grades) != 1:
-            continue
-        low, high = (round(float(one), 4) for one in shown.interval)
-        pinned = PinnedFork(
-            *(fork.pk, shown.verdict, treated.complete, treated.known, control.complete, control.known),
-            *(low, high, grades.pop(), fork.knowledge),
-        )
-        by_episode.setdefault(fork.parent_id, []).append(pinned)
+        # without one its branches are live or lost, or an arm is one observation
+        if shown.difference is not None:
+            compared.append((fork, shown, grades))
+    prior = worth.learned([(shown.treated, shown.control) for _, shown, _ in compared])
+    by_episode: dict[str, list[PinnedFork]] = {}
+    for fork, shown, grades in compared:
+        if shown.verdict and len(grades) == 1:
+            pinned = _pinned(fork, shown, grades.pop(), prior, len(compared))
+            by_episode.setdefault(fork.parent_id, []).append(pinned)
     return by_episode
+
+
+def _pinned(fork: Fork, shown: ForkFinding, grade: str, prior: ChangePrior, asked: int) -> PinnedFork:
+    treated, control = shown.treated, shown.control
+    change = worth.worth_of(treated, control, prior)
+    mean, low, high, wrong = (round(part, 4) for part in (change.mean, change.low, change.high, change.wrong))
+    return PinnedFork(
+        *(fork.pk, shown.verdict, treated.complete, treated.known, control.complete, control.known),
+        *(low, high, grade, fork.knowledge, mean, wrong, asked),
+    )
 
 
 def _branches(forks: Collection[Fork]) -> Iterable[tuple[Fork, list[Episode], set[str], dict[str, str]]]:

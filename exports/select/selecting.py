@@ -60,7 +60,8 @@ class SnapshotEntry:
     forks: tuple[PinnedFork, ...] = ()
 
     def line(self) -> str:
-        reviews = [self.ruling, list(self.corrections), self.verdict, list(self.tags), self.unchanged, list(self.forks)]
+        forks = [fork.pinned for fork in self.forks]
+        reviews = [self.ruling, list(self.corrections), self.verdict, list(self.tags), self.unchanged, forks]
         while reviews and not reviews[-1]:
             reviews.pop()
         fields = [self.episode, self.task, self.last_seq, list(self.outcomes), *reviews]

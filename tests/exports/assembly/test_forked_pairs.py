@@ -13,6 +13,7 @@ from episodes.models import Episode, Fork, Step, VerifierOutcome
 from episodes.record import recording
 from exports.assembly import datasets
 from exports.recipe import Recipe
+from exports.select.measured import PinnedFork
 from exports.select.selecting import SnapshotEntry, entries_of, matching
 from runs.show import forks, lanes
 from tests.browsing import as_person
@@ -82,6 +83,18 @@ def test_pair_of_a_fork_is_pinned_counted_and_redacted(ada, tmp_path):
     assert [row[name] for name in ("chosen_wins", "chosen_tries", "rejected_wins", "rejected_tries")] == [8, 8, 1, 8]
     assert SECRET not in json.dumps(row) and "[redacted:" in json.dumps(row["chosen"])
     assert manifest["episodes"] == 1, "its branches are no episodes of a dataset"
+    shown = entry.forks[0]
+    assert manifest["forks"] == {"asked": 1, "shown": 1, "wrong": shown.wrong}
+    assert "1 forks asked" not in (card := (tmp_path / "made" / "README.md").read_text()) and "1 fork asked" in card
+    assert (row["worth"], row["worth_low"], row["worth_high"]) == (shown.worth, shown.low, shown.high)
+    assert 0 < row["worth"] < 0.6, "less than the plain difference of 88 points, which was picked"
+
+
+def test_snapshot_of_before_keeps_its_line_and_its_worth(ada):
+    old = PinnedFork("f", "better", 8, 8, 1, 8, 0.4, 0.97, "exact", "blind")
+    entry = SnapshotEntry("e", "t/0", 3, (1,), forks=(old,))
+    line = entry.line().encode()
+    assert line.rstrip().endswith(b'"exact","blind"]]]') and SnapshotEntry.read(line) == entry
 
 
 def test_forks_that_show_nothing_are_not_pinned(ada):
@@ -135,15 +148,15 @@ def test_difference_of_both_readings_is_shown_and_pinned(ada):
 
 def test_forks_of_branches_share_the_error_of_their_tree(ada):
     one, change = root(ada), {"call": {"name": "merge", "arguments": {"id": 9}}}
-    made = forked(ada, one, 2, change, (8, 3))
+    made = forked(ada, one, 2, change, (8, 4))
     assert found_by(ada, made).verdict == "better" and len(pinned(ada)) == 1
     branch = Episode.every.filter(fork=made).first()
-    below = forked(ada, branch, 3, change, (8, 3))
+    below = forked(ada, branch, 3, change, (8, 4))
     for fork in (made, below):
         found = found_by(ada, fork)
         assert found.verdict == "" and "2 forks of this tree share the error of 5%." in found.sentence
     assert pinned(ada) == []
-    other = forked(ada, root(ada, "other"), 2, change, (8, 3))
+    other = forked(ada, root(ada, "other"), 2, change, (8, 4))
     assert found_by(ada, other).verdict == "better", "another tree has an error of its own"
 
 

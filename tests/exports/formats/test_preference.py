@@ -155,6 +155,16 @@ def test_measured_worth_weighs_pairs_and_leaves_out_others():
     assert counts.rows_left_out == {"unmeasured": 1}
 
 
+def test_worth_of_a_pair_is_that_of_its_fork_beside_the_others():
+    about = {"worth": 0.31, "wrong": 0.04, "asked": 40, "low": 0.0, "high": 0.58}
+    rows, _ = dpo(record(forks=[forked(**about)]), weights="worth")
+    assert [(row["worth"], row["worth_low"], row["worth_high"], row["weight"]) for row in rows] == [
+        (0.31, 0, 0.58, 0.31)
+    ]
+    worse = forked(verdict="worse", **{**about, "worth": -0.31, "low": -0.58, "high": 0.0})
+    assert [row["worth"] for row in dpo(record(forks=[worse]))[0]] == [0.31]
+
+
 def test_what_a_fork_measured_overrules_a_correction():
     said = {"seq": 8, "kind": "call", "name": "merge", "arguments": {"into": 9}, "text": ""}
     worse = forked(verdict="worse", wins=1, kept_wins=7, low=-0.9167, high=-0.3007)

@@ -39,11 +39,37 @@ def test_fisher_is_the_sum_of_tables_that_are_no_likelier():
             assert forked.fisher(won, of, other, others) == pytest.approx(p)
 
 
+@pytest.mark.parametrize(
+    ("counts", "p"), [((4, 4, 0, 4), 0.0078), ((8, 8, 3, 8), 0.0081), ((8, 8, 4, 8), 0.0279), ((1, 1, 0, 1), 1.0)]
+)
+def test_boschloo_is_exact(counts, p):
+    """By hand: of 4 and 4 only 4 to 0 and 0 to 4 are as rare, with 2 * .5 ** 8 = .0078 at most."""
+    assert round(forked.boschloo(*counts), 4) == p
+    won, of, other, others = counts
+    assert forked.boschloo(other, others, won, of) == pytest.approx(forked.boschloo(won, of, other, others))
+
+
+def test_boschloo_errs_in_five_percent_and_finds_more_than_fisher():
+    """Counted exactly, at every rate: 16 a side, and 18 and 27% of changes by 25 points are found."""
+    size, found = 16, dict.fromkeys(("fisher", "boschloo"), 0.0)
+
+    def chance(wins, rate):
+        return comb(size, wins) * rate**wins * (1 - rate) ** (size - wins)
+
+    for name in found:
+        test = getattr(forked, name)
+        shown = [(a, b) for a, b in product(range(size + 1), repeat=2) if test(a, size, b, size) < 0.05]
+        for rate in (0.05, 0.2, 0.35, 0.5, 0.65, 0.9):
+            assert sum(chance(a, rate) * chance(b, rate) for a, b in shown) <= 0.05
+        found[name] = sum(chance(a, 0.55) * chance(b, 0.3) for a, b in shown)
+    assert found["boschloo"] > found["fisher"] + 0.05
+
+
 def test_one_flip_proves_nothing_and_the_sentence_says_so():
     found = finding(1, 1, 0, 1)
     assert (found.verdict, found.p) == ("", 1.0)
     assert found.sentence.startswith("Changed call: 1 of 1 complete; recorded call: 0 of 1. +100 points")
-    assert found.sentence.endswith("p = 1 (Fisher): one flip proves nothing.")
+    assert found.sentence.endswith("p = 1 (Boschloo): one flip proves nothing.")
 
 
 def test_a_difference_is_shown_in_its_direction():
@@ -51,9 +77,9 @@ def test_a_difference_is_shown_in_its_direction():
     assert (better.verdict, worse.verdict) == ("better", "worse")
     assert better.sentence == (
         "Changed call: 8 of 8 complete; recorded call: 3 of 8. +62 points [+17, +86] (Newcombe, 95%), "
-        "p = .026 (Fisher): better."
+        "p = .008 (Boschloo): better."
     )
-    assert finding(8, 8, 4, 8).sentence.endswith(": not shown.")
+    assert finding(8, 8, 5, 8).sentence.endswith(": not shown.")
     assert better.interval[0] > 0 > worse.interval[1]
 
 
@@ -67,14 +93,14 @@ def test_lost_branches_must_not_matter():
     """8 of 8 against 1 of 6 is shown, and two lost ones could have been complete."""
     shown = forked.finding(ForkArm(8, 8, 8), ForkArm(8, 6, 1), CHANGED, KEPT)
     assert shown.verdict == "better" and "2 branches are without an outcome" in shown.sentence
-    hidden = forked.finding(ForkArm(8, 8, 8), ForkArm(8, 6, 2), CHANGED, KEPT)
+    hidden = forked.finding(ForkArm(8, 8, 8), ForkArm(8, 6, 3), CHANGED, KEPT)
     assert hidden.p < 0.05 and hidden.verdict == ""
     none = forked.finding(ForkArm(2, 0, 0), ForkArm(2, 2, 2), CHANGED, KEPT)
     assert none.sentence.endswith("An arm has no outcome, so nothing can be compared.")
 
 
 def test_forks_of_one_tree_share_their_error():
-    assert finding(8, 8, 3, 8, forks=2).verdict == ""
+    assert finding(8, 8, 4, 8, forks=2).verdict == ""
     assert "2 forks of this tree share the error of 5%." in finding(8, 8, 0, 8, forks=2).sentence
     assert finding(8, 8, 0, 8, forks=2).verdict == "better"
 
@@ -85,11 +111,11 @@ def test_a_script_is_one_observation():
 
 
 def test_least_shown_is_the_edge():
-    assert [forked.least_shown(size) for size in (1, 3, 4, 8)] == [None, None, 0, 3]
+    assert [forked.least_shown(size) for size in (1, 2, 3, 4, 8)] == [None, None, 0, 0, 4]
     for size in (4, 8, 16):
         least = forked.least_shown(size)
         shared = forked.least_shown(size, 3)
-        assert shared is None or finding(size, size, shared, size, forks=3).verdict and shared < least
+        assert shared is None or finding(size, size, shared, size, forks=3).verdict and shared <= least
         assert finding(size, size, least, size).verdict and not finding(size, size, least + 1, size).verdict
 
 
