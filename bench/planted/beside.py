@@ -13,7 +13,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "awmweb.settings")
@@ -21,10 +21,12 @@ import django
 
 django.setup()
 
+from bench.planted import truth  # noqa: E402
 from experts.metrics import statistics  # noqa: E402
 from experts.metrics.statistics import Asked, Proportion  # noqa: E402
 from reviews.statistics import agreement  # noqa: E402
-from runs.statistics import campaigned, forked, worth  # noqa: E402
+from runs.show.comparison import evaluate  # noqa: E402
+from runs.statistics import campaigned, forked, rereading, worth  # noqa: E402
 from runs.statistics.campaigned import RootPair  # noqa: E402
 from runs.statistics.forked import ForkArm, ForkFinding  # noqa: E402
 
@@ -200,6 +202,23 @@ def fork_without_effect(tries: int) -> World:
     return play
 
 
+def repaired_covers(dice: random.Random) -> bool | None:
+    """An arm is 15 points worse; people open what it lost, and call that too strict until it has won as much."""
+    run = truth.planted(100, 1, "even", f"repaired/{dice.random()}", uplift=-0.15)
+    complete = {(each.task, each.arm): each.complete for each in run.tries}
+    both = [(complete[task, truth.TREATED], complete[task, truth.CONTROL], task) for task, _ in complete]
+    lost = sorted({task for treated, control, task in both if control and not treated})
+    won = len({task for treated, control, task in both if treated and not control})
+    opened = set(lost[: max(0, len(lost) - won)])
+    tries = [
+        replace(each, complete=True) if each.arm == truth.TREATED and each.task in opened else each
+        for each in run.tries
+    ]
+    (first,), (now,) = (evaluate(run.said, each)[0] for each in (run.tries, tries))
+    scope = rereading.contrast(now, first, {truth.TREATED: len(opened)}).tasks_scope
+    return None if scope is None or scope.interval is None else scope.interval[0] <= run.truth <= scope.interval[1]
+
+
 def _holds(share: Proportion, truth: float) -> bool | None:
     return None if share.low is None or share.high is None else share.low <= truth <= share.high
 
@@ -233,6 +252,8 @@ def cases() -> Iterator[PlantedCase]:
         effects = f"{nothing:.0%} of changes do nothing" if nothing else "all help by 25 points"
         world = f"{tries} v {tries}, {effects}"
         yield PlantedCase("Pair: interval of worth", world, worth_covers(tries, nothing), covers=True, share=0.3)
+    world = "100 tasks, 15 points worse, what it lost is repaired until it won as much"
+    yield PlantedCase("Erratum: interval of a run", world, repaired_covers, covers=True, share=0.2)
     yield PlantedCase("Metrics: used per hour", "12 episodes of 5 asks", rate_covered, covers=True)
 
 

@@ -187,10 +187,11 @@ def _both_readings(
 ) -> tuple[list[Contrast], list[Effect]]:
     """Evaluate claims on the outcomes that count, without what the first outcomes did not show."""
     compared, drawn = evaluate(claim_set, tries, stopped=stopped, void=void)
-    if outcomes.first_types(one.episode for one in tries):
+    if superseded := outcomes.first_types(one.episode for one in tries):
         # the outcomes that the claims were first read from: a repair was made by people who had seen them
         first = evaluate(claim_set, _tries_of(plan, claim_set, first=True)[0], stopped=stopped, void=void)
-        compared = [rereading.contrast(*both) for both in zip(compared, first[0], strict=True)]
+        corrected = Counter(each.arm for each in tries if each.episode in superseded)
+        compared = [rereading.contrast(*both, corrected) for both in zip(compared, first[0], strict=True)]
         drawn = [rereading.effect(*both) for both in zip(drawn, first[1], strict=True)]
     return compared, drawn
 

@@ -8,6 +8,7 @@ reason for it. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -16,21 +17,25 @@ from runs.statistics.campaigned import CampaignFinding
 from runs.statistics.contrast import Contrast, Running, UnitResult
 from runs.statistics.forked import ForkFinding
 from runs.statistics.offers import Anytime, Effect
+from runs.statistics.paired import Interval
 
+InWords = Callable[[Contrast, UnitResult], str]
 Said = TypeVar("Said", Running, Anytime)
 
 
-def contrast(now: Contrast, first: Contrast) -> Contrast:
-    """Return a contrast of corrected outcomes without what the first outcomes did not show."""
-    corrected = replace(
+def contrast(now: Contrast, first: Contrast, corrected: Mapping[str, int] | None = None) -> Contrast:
+    """Return a contrast of corrected outcomes without what the first outcomes did not show, and without ruling out what
+    they did not rule out. `corrected` counts the outcomes of each arm that were corrected."""
+    arms = {arm: (corrected or {}).get(arm, 0) for arm in (now.arm, now.control)}
+    read = replace(
         now,
-        tasks_scope=_both(now.tasks_scope, first.tasks_scope),
-        scenarios_scope=_both(now.scenarios_scope, first.scenarios_scope),
+        tasks_scope=_both(now, now.tasks_scope, first.tasks_scope, sentences.of_tasks, arms),
+        scenarios_scope=_both(now, now.scenarios_scope, first.scenarios_scope, sentences.of_scenarios, arms),
         running=_timeless(now.running, first.running),
     )
-    if corrected == now:
+    if read == now:
         return now
-    return replace(corrected, sentence=sentences.headline(corrected))
+    return replace(read, sentence=sentences.headline(read))
 
 
 def effect(now: Effect, first: Effect) -> Effect:
@@ -61,10 +66,23 @@ def campaign(now: CampaignFinding, first: CampaignFinding) -> CampaignFinding:
     return now if cells == now.cells else campaigned.of_cells(cells, now.least, fixed=now.is_fixed)
 
 
-def _both(now: UnitResult | None, first: UnitResult | None) -> UnitResult | None:
-    if now is None or not _is_new(now.verdict, first.verdict if first is not None else ""):
+def _both(
+    whole: Contrast, now: UnitResult | None, first: UnitResult | None, words: InWords, arms: Mapping[str, int]
+) -> UnitResult | None:
+    """Return a scope with the interval that holds those of both readings: the people who chose what to repair had seen
+    the outcomes, so that of the corrected ones alone can miss."""
+    if now is None:
+        return None
+    wide = replace(now, interval=_hull(now.interval, first.interval if first is not None else None))
+    if _is_new(now.verdict, first.verdict if first is not None else ""):
+        return replace(wide, verdict="withheld", sentence=sentences.reread(now.sentence))
+    if wide == now:
         return now
-    return replace(now, verdict="withheld", sentence=sentences.reread(now.sentence))
+    return replace(wide, sentence=f"{words(whole, wide)} {sentences.of_both_readings(arms)}")
+
+
+def _hull(now: Interval | None, first: Interval | None) -> Interval | None:
+    return now if now is None or first is None else (min(now[0], first[0]), max(now[1], first[1]))
 
 
 def _timeless(now: Said, first: Said) -> Said:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from people.text.in_words import count
 from runs.statistics import deciding
@@ -77,6 +78,12 @@ def reread(sentence: str, again: str = "run") -> str:
         f"Withheld after an erratum. On the corrected outcomes alone: {sentence} The verifier was repaired by people "
         f"who had seen the outcomes, so only a new {again} can show it."
     )
+
+
+def of_both_readings(corrected: Mapping[str, int]) -> str:
+    """Return that an interval is that of two readings, and how many outcomes of each arm were corrected."""
+    arms = " and ".join(f"{number:,} of {arm}" for arm, number in corrected.items())
+    return f"After an erratum ({arms} corrected), the interval holds that of the first outcomes, too."
 
 
 def of_scenarios(contrast: Contrast, scope: UnitResult) -> str:
