@@ -1,6 +1,7 @@
 """What chooses the next action? Policies, each on the port of `policies`.
 
     chat      a policy that asks a chat model
+    options   options of a model's requests
     scripted  a policy that runs a script
     captures  token traces of a capture server
 

@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
+from awmclient.choosing.options import fields_of, options_in
 from awmclient.client.wire import is_loopback, retry_after
 from awmclient.errors import EndpointError, MalformedCall
 from awmclient.nouns.values import ASK_TOOL, ToolProtocol
@@ -77,19 +78,22 @@ class EndpointConfig:
     """How much of a model's earlier reasoning it gets back."""
     reasoning_field: ReasoningField = field(default="", repr=False)
     """Where; *tags* also says that it writes `<think>` into its text."""
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """What every request has beside messages and tools, as `options.py` reads it."""
 
     @classmethod
     def from_environment(cls, prefix: str, environ: Mapping[str, str] = os.environ) -> Self | None:
-        """Read `PREFIX` + BASE_URL, API_KEY, MODEL, HEADERS, QUERY, TIMEOUT_S, REASONING, REASONING_FIELD; None if none
-        is set.
+        """Read `PREFIX` + BASE_URL, API_KEY, MODEL, HEADERS, QUERY, TIMEOUT_S, REASONING, REASONING_FIELD, OPTIONS;
+        None if none is set.
 
         A bad value raises a `ValueError` that names the variable and never contains its value.
         """
         names = ("BASE_URL", "API_KEY", "MODEL", "HEADERS", "QUERY", "TIMEOUT_S", "REASONING", "REASONING_FIELD")
+        names += ("OPTIONS",)
         settings = [environ.get(prefix + name, "").strip() for name in names]
         if not any(settings):
             return None
-        base_url, api_key, model, headers, query, timeout_s, reasoning, reasoning_field = settings
+        base_url, api_key, model, headers, query, timeout_s, reasoning, reasoning_field, options = settings
         for name, value in (("BASE_URL", base_url), ("MODEL", model)):
             if not value:
                 raise ValueError(f"{prefix}{name} is missing")
@@ -102,6 +106,7 @@ class EndpointConfig:
             timeout_s=_seconds(prefix + "TIMEOUT_S", timeout_s),
             reasoning=cast(ReasoningMode, _one_of(prefix + "REASONING", reasoning or "none", MODES)),
             reasoning_field=cast(ReasoningField, _one_of(prefix + "REASONING_FIELD", reasoning_field, FIELDS)),
+            options=_options(prefix + "OPTIONS", options),
         )
 
     def without_secrets(self, answer: Any) -> Any:
@@ -194,6 +199,13 @@ def _seconds(name: str, value: str) -> float:
     return seconds
 
 
+def _options(name: str, value: str) -> dict[str, Any]:
+    try:
+        return options_in(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
 def _one_of(name: str, value: str, allowed: Sequence[str]) -> str:
     if value not in allowed:
         raise ValueError(f"{name} is none of {', '.join(one for one in allowed if one)}")
@@ -224,9 +236,10 @@ class ChatClient:
         it stopped, or None.
 
         Raises `EndpointError` with the endpoint's own message. `options` go into the request (`tools`, `temperature`,
-        `response_format`).
+        `response_format`), and replace those of the endpoint.
         """
-        body = {"model": self._endpoint.model, "messages": list(messages), **options}
+        own = fields_of(self._endpoint.options)
+        body = {"model": self._endpoint.model, "messages": list(messages), **own, **options}
         try:
             # Over all tries: httpx limits each read, which an endpoint that trickles never exceeds.
             async with asyncio.timeout(self._timeout_s):
@@ -240,7 +253,7 @@ class ChatClient:
         An endpoint that refuses the field (400, 422) is asked without it, now and later.
         """
         place = (self._endpoint.base_url, self._endpoint.model)
-        if "response_format" in options or place in _plain_endpoints:
+        if "response_format" in (*options, *self._endpoint.options) or place in _plain_endpoints:
             return await self.complete(messages, **options)
         try:
             return await self.complete(messages, response_format={"type": "json_object"}, **options)

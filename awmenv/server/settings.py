@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from awmenv import spans
 from awmenv.server.sandbox import confine
@@ -34,6 +34,8 @@ class Judge:
     headers: str = field(default="", repr=False)
     query: str = ""
     timeout_s: float = 120.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of each request, such as `max_tokens`."""
 
     @property
     def configured(self) -> bool:
@@ -130,6 +132,7 @@ def _judge(env: Mapping[str, str], read: "_Reader") -> Judge:
         headers=env.get("AWMENV_JUDGE_HEADERS", ""),
         query=env.get("AWMENV_JUDGE_QUERY", ""),
         timeout_s=read.number("AWMENV_JUDGE_TIMEOUT_S", Judge.timeout_s, 1),
+        options=_judge_options(env.get("AWMENV_JUDGE_OPTIONS", "")),
     )
     if judge.base_url and not judge.base_url.startswith(("http://", "https://")):
         raise BadSetting("AWMENV_JUDGE_BASE_URL must be an http or https address")
@@ -140,6 +143,17 @@ def _judge(env: Mapping[str, str], read: "_Reader") -> Judge:
     if not judge.api_key.isascii() or not judge.api_key.isprintable():
         raise BadSetting("AWMENV_JUDGE_API_KEY holds characters that no header can carry")
     return judge
+
+
+def _judge_options(text: str) -> dict[str, Any]:
+    try:
+        options = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        options = None
+    extra = options.pop("extra", {}) if isinstance(options, dict) else None
+    if not isinstance(options, dict) or not isinstance(extra, dict) or {"model", "messages"} & {*options, *extra}:
+        raise BadSetting('AWMENV_JUDGE_OPTIONS must be a JSON object of options, such as {"max_tokens": 512}')
+    return {**options, **extra}
 
 
 def _traces_to(address: str) -> str:

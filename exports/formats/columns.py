@@ -7,6 +7,7 @@ a model would then be trained on.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -58,6 +59,7 @@ SOURCE: dict[str, Any] = {
     "tool_protocol": TEXT,
     "prompt_sha256": TEXT,
     "dataset_revision": TEXT,
+    "policy_options": TEXT,
     "content_sha256": TEXT,
 }
 """For `datasets.Features.from_dict`, like the constants above. `Json` needs datasets 4.7 or newer."""
@@ -104,6 +106,7 @@ def source(version: str, record: Record, ground: Ground, messages: Sequence[Mapp
         "tool_protocol": "text" if text_calls else "native",
         "prompt_sha256": sha256(prompt),
         "dataset_revision": str(record.policy.get("dataset_revision", "")),
+        "policy_options": json.dumps(options, sort_keys=True) if (options := record.policy.get("options")) else "",
     }
 
 

@@ -63,6 +63,12 @@ def made(plan: Plan, arms: Sequence[Arm], tasks: Sequence[Task], seeds: range) -
     ]
 
 
+def options_of(plan: Plan) -> dict[str, dict[str, Any]]:
+    """Return the options of a plan's models by arm: those of the arm replace those of the plan."""
+    shared = plan.document.get("options") or {}
+    return {arm["name"]: {**shared, **(arm.get("options") or {})} for arm in plan.document["arms"]}
+
+
 def chances_of(plan: Plan) -> dict[str, float]:
     """Return the chance of an offer by arm, for arms that draw it."""
     return {arm["name"]: arm["offer"] for arm in plan.document["arms"] if arm.get("offer") is not None}
@@ -75,14 +81,18 @@ def people_of(plan: Plan) -> dict[str, float]:
 
 def insert(actor: Actor, plan: Plan, cells: Sequence[NewTry], wave: int) -> None:
     limits = {name: plan.document[name] for name in OF_LOOP if name in plan.document}
-    policies = {name: launching.policy_named(name) | limits for name in {cell.arm.policy for cell in cells}}
+    options = options_of(plan)
+    policies = {
+        arm.name: launching.policy_named(arm.policy, options=options[arm.name]) | limits
+        for arm in {cell.arm.name: cell.arm for cell in cells}.values()
+    }
     rules = rules_of(plan)
     seen = _seen_before(plan, {cell.task[0] for cell in cells}) if rules else set()
-    # each pair of task and policy once: a plan can have a hundred thousand cells
-    for scenario, idx, policy in {(*cell.task[:2], cell.arm.policy) for cell in cells}:
-        launching.playable(scenario, idx, policies[policy])
+    # each pair of task and arm once: a plan can have a hundred thousand cells
+    for scenario, idx, arm_name in {(*cell.task[:2], cell.arm.name) for cell in cells}:
+        launching.playable(scenario, idx, policies[arm_name])
     starts = [
-        start_of(plan, cell, policies[cell.arm.policy] | _asking(plan, cell, rules.get(cell.arm.name), seen))
+        start_of(plan, cell, policies[cell.arm.name] | _asking(plan, cell, rules.get(cell.arm.name), seen))
         for cell in cells
     ]
     episodes = queueing.queue_many(actor, plan.run, starts, plan.document["max_steps"])

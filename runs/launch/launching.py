@@ -11,7 +11,7 @@ import fcntl
 import functools
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -257,9 +257,9 @@ def task_text(scenario: str, task_idx: int) -> str:
     return tasks[task_idx]
 
 
-def policy_named(name: str, pace_s: float = 0.0) -> dict[str, Any]:
+def policy_named(name: str, pace_s: float = 0.0, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the policy of a name: `script:NAME` runs a script of the pack, `model` the agent endpoint, `model:NAME`
-    another endpoint, and `person` waits for a person's turns.
+    another endpoint, and `person` waits for a person's turns. `options` of a model replace those of its endpoint.
 
     Raises `UnknownPolicy` or `NoEndpoint`.
 
@@ -274,7 +274,9 @@ def policy_named(name: str, pace_s: float = 0.0) -> dict[str, Any]:
         if endpoint is None:
             raise NoEndpoint(f"AWMWEB_AGENTS names no agent model {which!r}." if which else "")
         sent = {"reasoning": endpoint.reasoning, "reasoning_field": endpoint.reasoning_field}
-        kept = {name: value for name, value in sent.items() if value not in ("", "none")}
+        kept: dict[str, Any] = {name: value for name, value in sent.items() if value not in ("", "none")}
+        drawn = {**endpoint.options, **(options or {})}
+        kept |= {"options": drawn} if drawn else {}
         return {OURS: "model", "model": endpoint.model, **({"endpoint": which} if which else {}), **kept}
     raise UnknownPolicy("A policy is `model`, `model:NAME` or `script:NAME`, such as `script:oracle`.")
 

@@ -7,6 +7,7 @@ Reads; the rollouts are a run of their own, which `planning` launches like any o
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -44,6 +45,7 @@ OWN = {
     "briefing": "briefing",
     "outcomes": "briefing from outcomes",
     "ask": "rule of when to ask",
+    "options": "options of the model",
 }
 """Labels of the settings of an arm that change its agents' input, beside the policy."""
 UNCHECKED = "verifier not checked"
@@ -220,6 +222,10 @@ def _value(document: PlanDocument, arm: PlannedArm, name: str) -> str:
     value = arm.policy or document.policy if name == "policy" else getattr(arm, name)
     if name == "ask" and value is not None:
         return str(asking_rule(value))
+    if name == "options":
+        value = {**(document.options or {}), **(value or {})} or None
+    if isinstance(value, dict):
+        return json.dumps(value, sort_keys=True)
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 

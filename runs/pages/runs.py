@@ -20,6 +20,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from pydantic import Field
 
 from awmclient.asking.rules import RULES
+from awmclient.choosing.options import options_in
 from episodes.find.selection import newest
 from episodes.models import Run, Split
 from episodes.stored.packs import packs
@@ -129,7 +130,7 @@ def _list(request: MemberRequest, typed: QueryDict, problem: str = "", status: i
         "splits": list(scoped(Split.objects.all(), request.project).values_list("name", flat=True).distinct()[:100]),
         "arms": [_arm_of_form(name, chosen_arms, typed) for name in ARMS],
         "answerers": ANSWERERS,
-        "own_settings": any(text_of(typed, f"{of}_{name}") for name in ARMS for of in ("policy", "people")),
+        "own_settings": any(text_of(typed, f"{of}_{name}") for name in ARMS for of in ("policy", "people", "options")),
         "policies": _policies(),
         "environments": list(settings.ENVIRONMENTS),
         "recipes": list(recipes()),
@@ -150,7 +151,8 @@ def _arm_of_form(name: str, chosen: Collection[str], typed: QueryDict) -> dict[s
         "on": name in chosen,
         "asks": ARMS[name].settings.get("expert", "off") != "off",
     }
-    return {**fields, "policy": text_of(typed, f"policy_{name}"), "people": text_of(typed, f"people_{name}")}
+    own = {of: text_of(typed, f"{of}_{name}") for of in ("policy", "people", "options")}
+    return {**fields, **own}
 
 
 def _headline(active: int, some: bool) -> str:
@@ -178,6 +180,7 @@ class RunForm(FormFields):
     environment: str = ""
     seeds: str = ""
     parallel: str = ""
+    options: str = ""
     start: str = ""
 
 
@@ -203,8 +206,17 @@ def document_of(sent: QueryDict) -> PlanDocument:
             "seeds": _number(form.seeds or "1"),
             "parallel": _number(form.parallel or "8"),
             "start": form.start != "later",
+            **_options(form.options, "Options"),
         }
     )
+
+
+def _options(text: str, label: str) -> dict[str, Any]:
+    try:
+        options = options_in(text)
+    except ValueError as error:
+        raise BadPlan(f"{label}: {error}.") from error
+    return {"options": options} if options else {}
 
 
 def _number(text: str) -> float | str:
@@ -217,6 +229,7 @@ def _own_settings(sent: QueryDict, arm: str) -> dict[str, Any]:
     own: dict[str, Any] = {name: text for name in ("policy", "people") if (text := text_of(sent, f"{name}_{arm}"))}
     if "people" in own:
         own["people"] = _number(own["people"])
+    own |= _options(text_of(sent, f"options_{arm}"), f"Options of {arm}")
     if arm == OTHER and "policy" not in own:
         raise BadPlan(f"Select a policy for the arm {OTHER}.")
     return own

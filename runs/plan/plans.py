@@ -26,6 +26,7 @@ from pydantic import (
 )
 
 from awmclient.asking.rules import AskGate, asking_rule, kind_of_rule
+from awmclient.choosing.options import options_of
 from awmclient.nouns.fields import WHOLE, Prose, clean_text
 from awmclient.schema import ExpertMode
 from people.errors import BadJson, TooLarge, words_of
@@ -59,6 +60,7 @@ ADDED = (
     "experts",
     "ask",
     "person",
+    "options",
 )
 COMPLETE_AT = 1.0
 Whole = Annotated[StrictInt, WHOLE]
@@ -98,6 +100,11 @@ Tasks = Annotated[
 """With a discriminator, an error of one form names no field of the other."""
 
 
+def is_of_model(policy: str) -> bool:
+    """Return whether a policy's name is that of a model."""
+    return policy.partition(":")[0] == MODEL
+
+
 def _is_rule(value: str) -> str:
     asking_rule(value)
     return value
@@ -110,6 +117,9 @@ def _ask_by(ask: Any) -> str:
 Ask = Annotated[
     Annotated[str, AfterValidator(_is_rule), Tag(BY_RULE)] | Annotated[AskGate, Tag(BY_GATE)], Discriminator(_ask_by)
 ]
+
+
+Options = Annotated[dict[str, Any], AfterValidator(options_of)]
 
 
 def _stripped(value: Any) -> Any:
@@ -128,7 +138,8 @@ class PlannedArm(Strict):
     `writes`. `ask_price` is what the reward profile *priced* takes for each ask. `environment` is another place to name
     the plan's: arms are compared on the same tasks, so it is the same for all. `ask` decides turn by turn whether help
     is offered, in place of the plan's reminders: a rule of `awmclient.asking`, or a gate, whole. In an arm with
-    `person` a person acts for the agent, as a human baseline."""
+    `person` a person acts for the agent, as a human baseline. `options` of its model, such as `max_tokens` and
+    `temperature`, replace those of the plan one by one."""
 
     name: Name
     expert: ExpertMode = "off"
@@ -144,6 +155,7 @@ class PlannedArm(Strict):
     experts: Literal["registry"] | None = None
     ask: Ask | None = None
     person: Literal[True] | None = None
+    options: Options | None = None
 
     @field_validator("name", mode="before")
     @classmethod
@@ -178,7 +190,7 @@ class PlanDocument(Strict):
     by default; `primary` the one whose contrast with it leads, by default the first. `shuffle` seeds the order in which
     tasks are run and read. `environment` names a server of `AWMWEB_ENVIRONMENTS`; `texts` has the texts of listed tasks
     that only this server knows. `complete_at` is the reward from which an episode on a server without verifiers counts
-    as complete."""
+    as complete. `options` are those of the models of all arms, and replace those of their endpoints."""
 
     name: Name
     tasks: Tasks = TaskFilter()
@@ -198,6 +210,7 @@ class PlanDocument(Strict):
     environment: str = Field("awm", min_length=1, max_length=100)
     texts: dict[str, Prose] | None = None
     complete_at: StrictFloat = Field(COMPLETE_AT, ge=-1e9, le=1e9)
+    options: Options | None = None
     start: bool = True
 
     @field_validator("control", "primary", mode="before")
@@ -210,6 +223,11 @@ class PlanDocument(Strict):
         self._share_environment()
         if self.policy == PERSON:
             raise ValueError("a person acts in single arms: give each of them `person: true`")
+        for arm in self.arms:
+            if arm.options and not is_of_model(arm.policy or self.policy):
+                raise ValueError(f"arm {arm.name!r} asks no model, so it has no options")
+        if self.options and not any(is_of_model(arm.policy or self.policy) for arm in self.arms):
+            raise ValueError("no arm asks a model, so the plan has no options")
         names = [arm.name for arm in self.arms]
         if len(set(names)) < len(names):
             raise ValueError("two arms have the same name")
@@ -251,6 +269,8 @@ class PlanDocument(Strict):
             del plan["complete_at"]
         if not self.primary:
             del plan["primary"]
+        if self.options is None:
+            del plan["options"]
         if isinstance(plan["tasks"], dict) and not plan["tasks"]["partial"]:
             del plan["tasks"]["partial"]
         for arm in plan["arms"]:

@@ -353,7 +353,8 @@ def policy_of(episode: Episode) -> Policy:
         if endpoint is None:
             raise NoEndpoint
         # as the plan recorded it, so that a resumed episode sends what it has sent
-        sent = {"reasoning": episode.policy.get("reasoning", "none")}
+        sent: dict[str, Any] = {"reasoning": episode.policy.get("reasoning", "none")}
+        sent["options"] = episode.policy.get("options", {})
         sent["reasoning_field"] = episode.policy.get("reasoning_field", "")
         return ChatPolicy(dataclasses.replace(endpoint, **sent), on_away=telling(name))
     if kind == PERSON:

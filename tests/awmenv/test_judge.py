@@ -60,6 +60,7 @@ def bench(tmp_path_factory: OpenFolders) -> Iterator[Bench]:
             AWMENV_JUDGE_HEADERS=json.dumps({"X-Tenant": HEADER}),
             AWMENV_JUDGE_QUERY=f"api-version={QUERY}",
             AWMENV_JUDGE_TIMEOUT_S="4",
+            AWMENV_JUDGE_OPTIONS='{"max_tokens": 99, "extra": {"top_k": 1}}',
         )
         yield made
         made.server.stop()
@@ -86,6 +87,7 @@ async def test_the_judge_rules_on_evidence_steps_and_criteria(
     assert found.verify_result["llm_judge"]["reasoning"] == "because"
     (body,) = bench.endpoint.bodies
     asked = json.loads(body["messages"][1]["content"])
+    assert (body["max_tokens"], body["top_k"]) == (99, 1)
     assert body["model"] == "solomon" and asked["evidence"] == {"before": 0, "after": 1}
     assert asked["steps"][0]["tool"] == "create_note" and "success_criteria" in asked["about"]
     assert bench.endpoint.heads[-1]["x-tenant"] == HEADER and bench.endpoint.queries[-1] == {"api-version": QUERY}

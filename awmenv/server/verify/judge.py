@@ -60,7 +60,7 @@ async def _ask(judge: Judge, evidence: dict[str, Any]) -> str:
         # The standard library's indentation takes a hundred times as long, and would block every session meanwhile.
         {"role": "user", "content": orjson.dumps(evidence, option=orjson.OPT_INDENT_2).decode()[:400_000]},
     ]
-    body = {"model": judge.model, "messages": messages}
+    body = {**judge.options, "model": judge.model, "messages": messages}
     url = judge.base_url.rstrip("/") + "/chat/completions" + (f"?{judge.query}" if judge.query else "")
     headers = {"Authorization": f"Bearer {judge.api_key}"} if judge.api_key else {}
     headers |= json.loads(judge.headers) if judge.headers else {}

@@ -15,7 +15,10 @@ DOCS = (Path(__file__).resolve().parents[3] / "docs" / "runs.md").read_text()
 ROWS = {
     "the model server answered 5xx": ["the endpoint answered 503: overloaded", "InternalServerError: Error code: 500"],
     "the model server answered 401 or 403": ["the endpoint answered 401: Incorrect API key", "HTTP 403 from the proxy"],
-    "the model server answered 429 until its time was up": ["the endpoint answered 429: slow down", "RateLimitError: no"],
+    "the model server answered 429 until its time was up": [
+        "the endpoint answered 429: slow down",
+        "RateLimitError: no",
+    ],
     "the model server answered another 4xx": ["the endpoint answered 404: no such model", "BadRequestError: bad field"],
     "the connection was refused or closed": [
         "cannot reach http://127.0.0.1:9/v1: ConnectError: refused", "ConnectionResetError: [Errno 104]",

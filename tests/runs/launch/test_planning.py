@@ -22,7 +22,7 @@ from people.errors import Forbidden, KeyConflict, NotFound
 from people.models import AuditEntry
 from reviews.record import court
 from runs.errors import BadPlan, NoEndpoint, OtherVersion, UnknownPolicy, WrongState
-from runs.launch import cells, feeding, launching, planning, selecting
+from runs.launch import cells, feeding, launching, planning, preflight, selecting
 from runs.models import Plan
 from runs.plan import servers
 from runs.plan.plans import (
@@ -112,6 +112,45 @@ def test_arms_name_agent_models_of_their_own(ada, calls, settings):
     del models["tuned"]
     with pytest.raises(NoEndpoint):
         playing.policy_of(played["tuned"])
+
+
+def test_options_of_arms_are_part_of_their_policy(ada, calls, settings):
+    at = "http://127.0.0.1:9/v1"
+    own = {"max_tokens": 512, "seed": 7}
+    settings.AGENT_ENDPOINTS = {"agent": EndpointConfig(at, "m", options=own), "plain": EndpointConfig(at, "p")}
+    arms = [
+        {"name": "greedy", "policy": "model", "options": {"temperature": 0}},
+        {"name": "drawn", "policy": "model", "options": {"temperature": 1, "max_tokens": 64, "extra": {"top_k": 5}}},
+        {"name": "script", "policy": "script:demo"},
+    ]
+    plan = launched(ada, tasks=["helpdesk_1/0"], arms=arms, options={"top_p": 0.9, "temperature": 0.5})
+    played = {row.arm.name: row.episode for row in plan.tries.select_related("arm", "episode")}
+    greedy, drawn = {**own, "top_p": 0.9, "temperature": 0}, {**own, "top_p": 0.9, **arms[1]["options"]}
+    kept = {name: episode.policy.get("options") for name, episode in played.items()}
+    assert kept == {"greedy": greedy, "drawn": drawn, "script": None}
+    # a later setting changes no episode that was planned
+    settings.AGENT_ENDPOINTS = {"agent": EndpointConfig(at, "m", options={"max_tokens": 9})}
+    assert playing.policy_of(played["greedy"]).endpoint.options == greedy
+    assert document(arms=arms).digest != document(arms=[{**arms[0], "options": {"temperature": 1}}, *arms[1:]]).digest
+    doubt = preflight._shared(document(arms=arms[:2]))
+    assert any("Arms differ in options of the model" in sentence for sentence in doubt)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"arms": [{"name": "a", "policy": "script:demo", "options": {"seed": 1}}]}, "asks no model"),
+        ({"options": {"seed": 1}}, "no arm asks a model"),
+        ({"policy": "model", "options": {"max_tokens": 0}}, "plan.options: max_tokens is a whole number"),
+        (
+            {"arms": [{"name": "a", "policy": "model", "options": {"tokens": 1}}]},
+            "arms.0.options: 'tokens' is no option",
+        ),
+    ],
+)
+def test_plan_names_what_is_wrong_with_its_options(changed, words):
+    with pytest.raises(BadPlan, match=words):
+        document(**changed)
 
 
 def test_launch_with_the_same_key_gives_the_same_run(ada, calls):
@@ -588,6 +627,7 @@ ADDED_LATER = (
     "experts",
     "ask",
     "person",
+    "options",
 )
 
 
@@ -595,6 +635,7 @@ def test_plan_without_a_draw_keeps_the_digest_of_older_plans():
     plan = document(arms=[{"name": "off"}, {"name": "on", "expert": "plain"}])
     older = plan.model_dump()
     del older["environment"], older["complete_at"], older["texts"], older["primary"], older["tasks"]["partial"]
+    del older["options"]
     for arm in older["arms"]:
         for name in ADDED_LATER:
             del arm[name]

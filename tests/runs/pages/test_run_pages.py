@@ -60,6 +60,17 @@ def test_form_gives_single_arms_a_policy_and_who_answers(ada, settings):
     assert arms == [("expert", "", 0.5), ("other-policy", "script:demo", None)]
 
 
+def test_form_gives_models_their_options(ada, settings):
+    settings.AGENT_ENDPOINTS = {"agent": EndpointConfig("http://127.0.0.1:9", "m")}
+    form = FORM | {"tasks": "helpdesk_1/0", "policy": "model", "options": '{"max_tokens": 64}'}
+    wrong = html(as_person(ada).post("/runs/", form | {"options_expert": "{max_tokens: 1}"}))
+    assert "Options of expert: options are a JSON object" in wrong and "{max_tokens: 1}" in wrong
+    as_person(ada).post("/runs/", form | {"options_expert": '{"temperature": 0}'})
+    document = Plan.objects.get().document
+    assert document["options"] == {"max_tokens": 64}
+    assert [arm["options"] for arm in document["arms"]] == [None, {"temperature": 0}]
+
+
 def test_form_offers_further_environment_servers(ada, settings):
     assert "Environment server" not in html(as_person(ada).get("/runs/"))
     settings.ENVIRONMENTS = {"lab<b>": {"url": "http://127.0.0.1:9"}}
