@@ -10,7 +10,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,10 +93,10 @@ def traces_to(name: str) -> str:
     return raw
 
 
-def endpoint(prefix: str) -> EndpointConfig | None:
+def endpoint(prefix: str, defaults: Mapping[str, str] = {}) -> EndpointConfig | None:
     """Return a model role's endpoint, or None if it is not configured. Roles do not share endpoints."""
     try:
-        return EndpointConfig.from_environment(prefix)
+        return EndpointConfig.from_environment(prefix, {prefix + name: value for name, value in defaults.items()} | os.environ)
     except ValueError as error:
         _stop(prefix + "*", str(error))
         return None
@@ -113,7 +113,7 @@ def endpoints(role: str, first: EndpointConfig | None, further: str) -> dict[str
     for name in filter(None, (part.strip() for part in further.split(","))):
         if not name.isidentifier() or name in models:
             _stop(names, f"expected different plain names, got {name!r}")
-        if model := endpoint(f"{prefix}{name.upper()}_") or LOCAL.get(name):
+        if model := endpoint(f"{prefix}{name.upper()}_", LOCAL if name == "local" else {}):
             models[name] = model
         else:
             _stop(f"{prefix}{name.upper()}_*", f"{names} names {name!r}, but its endpoint is not set")

@@ -83,7 +83,7 @@ def overruled(actor: Actor, ask: Ask, answer: advising.Said, anyway: bool) -> st
     if not reason:
         return ""
     closing.log(ask, RETURNED, actor, f"{name}: {reason}")
-    raise ReturnedByModel(f"Not sent: {reason}")
+    raise ReturnedByModel(f"Not sent: the model {name} thinks: {reason}")
 
 
 def _last_return(actor: Actor, ask: Ask) -> str:

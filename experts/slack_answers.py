@@ -51,8 +51,12 @@ def send_looked_at(delivery_id: str, slack_user: str, nonce: str, version: str) 
         button = ("Send anyway", ANYWAY, f"{row.pk} {version}")
         slack.reply(row.receipt["channel"], row.receipt["ts"], refused.message, button)
     except AppError as refused:
-        reason = refused.message.removeprefix("Not sent: ")
-        slack.reply(row.receipt["channel"], row.receipt["ts"], f"Not sent: {reason}")
+        slack.reply(row.receipt["channel"], row.receipt["ts"], not_sent(refused.message))
+
+
+def not_sent(reason: str) -> str:
+    """Return the words for an answer that was not sent; a second look's reason begins with them already."""
+    return f"Not sent: {reason.removeprefix('Not sent: ')}"
 
 
 def send_anyway(row: Delivery, actor: Actor, version: str) -> None:

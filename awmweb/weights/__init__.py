@@ -8,11 +8,9 @@ Their packages are an extra: only `manage.py model` loads these modules.
 
 import importlib.util
 
-from awmclient.choosing.chat import EndpointConfig
-
 PORT = 8200
-LOCAL = {"local": EndpointConfig(f"http://127.0.0.1:{PORT}/v1", model="local", timeout_s=600)}
-"""Endpoints that need no settings, for agents and experts alike: where `manage.py model serve` serves."""
+LOCAL = {"BASE_URL": f"http://127.0.0.1:{PORT}/v1", "MODEL": "local", "TIMEOUT_S": "600"}
+"""Settings of the model of the name `local`, for agents and experts alike: where `manage.py model serve` serves."""
 
 
 class WeightsError(Exception):

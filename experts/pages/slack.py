@@ -295,4 +295,4 @@ def _replied(message: Mapping[str, str]) -> None:
         held = (lease.assignment_id, lease.lease_token)
         slack_answers.send(row, actor, ask, with_line_ends(message["text"]), None, nonce, held)
     except (AppError, NotFound) as refused:
-        slack.reply(message["channel"], message["thread_ts"], f"Not sent: {refused.message}")
+        slack.reply(message["channel"], message["thread_ts"], slack_answers.not_sent(refused.message))

@@ -45,7 +45,7 @@ def refuse(setting: str, parts: Iterable[str]) -> None:
     for pattern, reason in _rules(setting):
         compiled = _compiled(pattern)
         if any(compiled.search(text) for text in texts):
-            raise Returned(f"Not sent: {reason}")
+            raise Returned(f"Not sent: a rule of this project says: {reason}")
 
 
 def _rules(setting: str) -> list[tuple[str, str]]:

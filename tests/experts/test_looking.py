@@ -61,7 +61,7 @@ def test_returned_answer_keeps_its_text_and_can_be_sent_anyway(look, edo, asked)
     look(BACK)
     ask = asked()
     page = html(sent(edo, ask))
-    assert "Not sent: Ticket 9 &lt;does&gt; not exist." in page and "Into 9.</textarea>" in page
+    assert "Not sent: the model wise thinks: Ticket 9 &lt;does&gt; not exist." in page and "Into 9.</textarea>" in page
     assert fresh(ask).is_open and page.count("Send anyway") == 1 and "hidden>Send anyway" not in page
     said = sent(edo, ask, accept="application/json")
     assert said.status_code == 422 and said.json()["error"]["code"] == "second_look_model"
@@ -195,7 +195,7 @@ def test_each_call_of_a_batch_is_looked_at(look, ada, edo, asked, monkeypatch):
     server = look(lambda body: BACK if '"ticket": 9' in body["messages"][1]["content"] else '{"return": false}')
     wrong, right = asked(**approval({**REPLY, "arguments": {"ticket": 9}})), asked(**approval(REPLY))
     said = batch.decide(edo, [wrong.pk, right.pk], "approve", "", "b")
-    assert said == {wrong.pk: f"Not sent: {WHY}", right.pk: ""} and len(server.bodies) == 2
+    assert said == {wrong.pk: f"Not sent: the model wise thinks: {WHY}", right.pk: ""} and len(server.bodies) == 2
     assert fresh(wrong).is_open and fresh(wrong).assignment.holder == "", "the claim is given back"
     monkeypatch.setattr(batch, "LOOKS_S", -1.0)
     assert batch.decide(edo, [wrong.pk], "approve", "", "c") == {wrong.pk: batch.LATER} and len(server.bodies) == 2

@@ -173,6 +173,14 @@ def test_form_and_long_call_are_left_to_the_page(asked, there, way):
     assert len([one for one in there.of("chat.postMessage") if "open it in awmweb" in one["text"]]) == 2
 
 
+def test_rule_that_returns_a_reply_names_itself_once(ada, asked, there, way):
+    desk.set_policy(ada, second_look=r"\b\d{16}\b => Remove the card number.")
+    row = told(asked())
+    replied(row, "Use 1234567890123456.")
+    text = there.of("chat.postMessage")[-1]["text"]
+    assert text == "Not sent: a rule of this project says: Remove the card number."
+
+
 def test_of_two_views_one_claims_and_the_other_is_told(ada, asked, there, way):
     row = told(ask := asked())
     lease = queue.claim(ada, ask.pk)
@@ -331,7 +339,7 @@ def test_returned_answer_comes_back_with_send_anyway(edo, asked, there, way, ret
     worked(returns)
     back = there.of("chat.postMessage")[-1]
     button = back["blocks"][1]["elements"][0]
-    assert back["text"] == "Not sent: No ticket 9." and back["thread_ts"] == row.receipt["ts"]
+    assert back["text"] == "Not sent: the model wise thinks: No ticket 9." and back["thread_ts"] == row.receipt["ts"]
     assert button["action_id"] == "awm_anyway" and fresh(ask).is_open
     for _ in range(2):  # the second press changes nothing
         pressed(SimpleNamespace(pk=button["value"]), "awm_anyway")

@@ -72,5 +72,8 @@ def test_a_template_of_the_operator_is_taken_as_it_is(tmp_path: Path):
     assert template_for(Weights("m", Path("m.gguf"), 1024, ""), file) == ("mine", f"Template: {file}.")
 
 
-def test_the_model_of_this_machine_needs_a_name_only():
-    assert endpoints("agent", None, "local") == LOCAL == endpoints("expert", None, "local")
+def test_the_model_of_this_machine_needs_a_name_only(monkeypatch):
+    assert endpoints("agent", None, "local")["local"].base_url == LOCAL["BASE_URL"]
+    monkeypatch.setenv("AWMWEB_EXPERT_LOCAL_BASE_URL", "http://127.0.0.1:9/v1")
+    chosen = endpoints("expert", None, "local")["local"]
+    assert (chosen.base_url, chosen.model, chosen.timeout_s) == ("http://127.0.0.1:9/v1", "local", 600)

@@ -32,10 +32,10 @@ def is_returned(setting, *said):
 @pytest.mark.parametrize(
     ("setting", "said", "message"),
     [
-        (RULE, CARD, "Not sent: Remove the card number."),
+        (RULE, CARD, "Not sent: a rule of this project says: Remove the card number."),
         (RULE, "Use card 12.", ""),
-        (RULE, "La GARANTÍA no.", "Not sent: Write English."),
-        (RULE, f"\ud800 {CARD}", "Not sent: Remove the card number."),
+        (RULE, "La GARANTÍA no.", "Not sent: a rule of this project says: Write English."),
+        (RULE, f"\ud800 {CARD}", "Not sent: a rule of this project says: Remove the card number."),
         ("", CARD, ""),
         ("\n  \n", CARD, ""),
     ],
