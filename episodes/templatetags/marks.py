@@ -26,7 +26,7 @@ from episodes.show.windows import ShownStep
 from episodes.stored import strip as line
 from episodes.visible import visibility
 from people.text.in_words import COUNTDOWN_LEVELS, ago, bytes_in_words, clock, count, countdown_level, duration, percent
-from people.text.plain_text import clean, writable
+from people.text.plain_text import clean, named, writable
 from people.text.prose import in_line, prose
 
 register = template.Library()
@@ -35,6 +35,7 @@ register.filter("typed", writable)
 register.filter("in_line", in_line)
 register.simple_tag(prose)
 register.filter("initials", initials)
+register.filter("named", named)
 register.filter("number", number)
 register.filter("size", bytes_in_words)
 register.filter("percent", percent)

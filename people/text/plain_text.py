@@ -40,6 +40,12 @@ def folded(text: object) -> str:
     return unicodedata.normalize("NFC", str(text)).casefold()
 
 
+def named(name: object) -> str:
+    """Return a wire name as pages show it: `no_help_asked` is "No help asked"."""
+    words = clean(name).replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
 def writable(text: object) -> str:
     """Return text for a field that is sent back: only what UTF-8 or a text column cannot hold becomes a code."""
     return _as_codes(_UNWRITABLE, str(text))

@@ -24,6 +24,7 @@ from episodes.visible.lens import Lens, lens_of
 from people.access import MemberRequest, holds, may_review, may_see_reviews, member_required, scoped, visible_or_404
 from people.errors import AppError, Invalid, NotFound
 from people.requests.forms import FormFields, cut, number_of, read, text_of, texts_of, whole
+from people.slots import SlotState
 from people.text.json_text import parse_typed
 from reviews.models import (
     COMMENT,
@@ -152,7 +153,9 @@ def _rail(request: MemberRequest, review: Review, *, ahead: bool) -> list[tuple[
     A review that is rendered ahead counts as claimed. It can be held already: who goes back holds two.
     """
     slots = review.queue.slots.filter(holder=request.actor.key).select_related("review__episode")
-    rows = [(one.review, one.get_state_display()) for one in slots.order_by("-claimed_at")[:RAIL]]
+    # a verdict is given, in every sentence of these pages
+    words = {SlotState.SUBMITTED.value: "Given"}
+    rows = [(one.review, words.get(one.state, one.get_state_display())) for one in slots.order_by("-claimed_at")[:RAIL]]
     return rows if not ahead or any(one == review for one, _ in rows) else [(review, "Claimed"), *rows]
 
 

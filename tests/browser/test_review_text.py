@@ -64,7 +64,7 @@ def page(house, person, queue, request):
 def judge(page):
     """Fill the whole form of the verdict without giving it."""
     page.get_by_role("checkbox", name="Right ticket").check()
-    page.get_by_role("radio", name="missed_step").check()
+    page.get_by_role("radio", name="Missed step").check()
     page.get_by_label("Confidence").select_option("low")
     page.locator("#verdict").get_by_label("Note", exact=True).fill("Shut the wrong one.")
 
@@ -73,7 +73,7 @@ def is_judged(page):
     expect(page.get_by_role("checkbox", name="Right ticket")).to_be_checked()
     expect(page.get_by_role("checkbox", name="Polite")).not_to_be_checked()
     expect(page.get_by_role("radio", name="Reject")).to_be_checked()
-    expect(page.get_by_role("radio", name="missed_step")).to_be_checked()
+    expect(page.get_by_role("radio", name="Missed step")).to_be_checked()
     expect(page.get_by_label("Confidence")).to_have_value("low")
     expect(page.locator("#verdict").get_by_label("Note", exact=True)).to_have_value("Shut the wrong one.")
 

@@ -210,7 +210,7 @@ def test_phone_gives_verdict_type_and_label_by_taps(house, person):
     assert place["y"] + place["height"] <= bar["y"]
     page.get_by_role("button", name="Wrong argument").tap()
     expect(page.locator("[data-said-list]")).to_contain_text("step_quality: wrong_argument")
-    for word in ("Reject", "missed_step"):
+    for word in ("Reject", "Missed step"):
         page.locator("#verdict label", has_text=word).tap()
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     following.tap()
@@ -247,7 +247,7 @@ def test_three_keys_give_a_decision_and_the_next_review(house, person):
     page.keyboard.press("Control+Enter")
     expect(page.locator("[data-said]")).to_contain_text("Verdict given. The verifier agrees.")
     assert page.url.partition("?")[0] != first and page.evaluate("document.body.kept")
-    expect(page.locator(".rail a", has_text="Submitted")).to_have_count(1)
+    expect(page.locator(".rail a", has_text="Given")).to_have_count(1)
     expect(page.locator(".rail a[aria-current]")).to_contain_text("Claimed")
     press(page, "a")
     page.keyboard.press("Control+Enter")
@@ -260,7 +260,7 @@ def test_three_keys_give_a_decision_and_the_next_review(house, person):
     page.keyboard.press("3")
     page.keyboard.press("Control+Shift+Enter")
     expect(shown.locator("h2")).to_have_text("Your verdict agrees with the verifier.")
-    expect(shown).to_contain_text("Reject missed_step first Accept")
+    expect(shown).to_contain_text("Reject Missed step first Accept")
     press(page, "e")
     page.keyboard.press("a")
     page.keyboard.press("Control+Shift+Enter")
@@ -291,7 +291,7 @@ def test_three_keys_give_a_decision_and_the_next_review(house, person):
     page.set_viewport_size({"width": 1024, "height": 664})
     verdict_that_arrived_unseen_is_shown(page)
     opener.click()
-    rail.get_by_role("link", name="Submitted").last.click()
+    rail.get_by_role("link", name="Given").last.click()
     expect(page.locator("[data-revealed]")).to_be_visible()
     page.go_back()
     page.set_viewport_size({"width": 1440, "height": 900})

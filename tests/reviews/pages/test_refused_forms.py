@@ -37,6 +37,7 @@ def test_refused_verdict_keeps_rubric_and_confidence(rita, review):
     answer = as_person(rita).post(address, {**VERDICT, "lease_token": lease.lease_token})
     assert answer.status_code == 422
     page = html(answer)
+    assert "Missed step" in page and "> missed_step" not in page
     assert "An accepted episode has no failure type." in page and "My note" in page
     assert "checked" in tag(page, 'name="met" value="items"')
     assert "checked" not in tag(page, 'name="met" value="Right ticket"')
