@@ -95,8 +95,9 @@ def traces_to(name: str) -> str:
 
 def endpoint(prefix: str, defaults: Mapping[str, str] = {}) -> EndpointConfig | None:
     """Return a model role's endpoint, or None if it is not configured. Roles do not share endpoints."""
+    set_or_given = {prefix + name: value for name, value in defaults.items()} | os.environ
     try:
-        return EndpointConfig.from_environment(prefix, {prefix + name: value for name, value in defaults.items()} | os.environ)
+        return EndpointConfig.from_environment(prefix, set_or_given)
     except ValueError as error:
         _stop(prefix + "*", str(error))
         return None
@@ -106,8 +107,7 @@ def endpoints(role: str, first: EndpointConfig | None, further: str) -> dict[str
     """Return the models of a role by name.
 
     The first has the role's own name; each further one has its own variables (AWMWEB_EXPERT_SMALL_BASE_URL for
-    `small`). Expert models are asked in this order. `local` needs none.
-    """
+    `small`; `local` needs none). Expert models are asked in this order."""
     prefix, names = f"AWMWEB_{role.upper()}_", f"AWMWEB_{role.upper()}S"
     models = {role: first} if first is not None else {}
     for name in filter(None, (part.strip() for part in further.split(","))):

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('episodes', '0015_outcomes_of_environments_are_reported'),
+        ('episodes', '0016_errata_of_campaigns'),
     ]
 
     operations = [
