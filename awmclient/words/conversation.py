@@ -15,12 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from awmclient.errors import MalformedCall
 from awmclient.nouns.asks import Advice
 from awmclient.nouns.fields import CAME, has_come, is_copied
 from awmclient.nouns.kinds import is_approval, is_ask, is_briefing
 from awmclient.nouns.tools import ASK_SPEC, ToolSpec
 from awmclient.nouns.values import ASK_TOOL
 from awmclient.words.endings import is_stopped
+from awmclient.words.textcalls import CALL_MARK, text_calls, words_beside
 from awmclient.words.thinking import ReasoningField, ReasoningMode, first_sent, reasoning_of, with_reasoning
 
 Part = Literal["prompt", "assistant", "result", "advice", "briefing", "nudge"]
@@ -172,7 +174,9 @@ class _Telling:
         kind, seq, turn = step.get("kind"), step.get("seq") or 0, step.get("turn")
         if kind == "message":
             part: Part = "assistant" if step["role"] == "assistant" else "prompt"
-            message = self._say(step["role"], step["content"], part, seq, turn)
+            in_words = part == "assistant" and is_called_in_words(raw_step)
+            content = words_beside(step["content"]) if in_words else step["content"]
+            message = self._say(step["role"], content, part, seq, turn)
             message.reasoning = reasoning_of(raw_step) if part == "assistant" else None
             message.copied = is_copied(raw_step)
             message.refused = part == "assistant" and is_stopped(raw_step.get("finish_reason"))
@@ -241,6 +245,19 @@ class _Telling:
         fresh = self._asked = PromptMessage({"role": "assistant", "content": ""}, "assistant", turn=turn)
         self.said.append(fresh)
         return fresh
+
+
+def is_called_in_words(step: Mapping[str, Any]) -> bool:
+    """Return whether the calls of a message are in its content, too: its message in the conversation has them once."""
+    protocol, calls = step.get("tool_protocol"), step.get("calls")
+    if protocol is not None or not calls or CALL_MARK not in step["content"]:
+        return protocol == "text"
+    try:
+        in_content = text_calls(step["content"])
+    except MalformedCall:
+        return False
+    # a record from before there was a protocol
+    return [(call.name, call.arguments) for call in in_content] == [(call["name"], call["arguments"]) for call in calls]
 
 
 def _question(step: Mapping[str, Any]) -> dict[str, Any]:

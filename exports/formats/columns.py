@@ -11,6 +11,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from awmclient.words.conversation import is_called_in_words
+from awmclient.words.textcalls import CALL_MARK
 from exports.record import Record
 from exports.rules.leakage import Ground, result_of
 from exports.writers import jsonl
@@ -75,8 +77,9 @@ def source(version: str, record: Record, ground: Ground, messages: Sequence[Mapp
     result = result_of(record, ground)
     # the system prompt and the task
     prompt = [message for message in messages if message["role"] in ("system", "user")][:2]
-    # an agent without native calls writes them in these tags
-    text_calls = any(m["role"] == "assistant" and "<tool_call>" in m["content"] for m in messages)
+    # a call that nobody could read is still in the words
+    in_words = any(m["role"] == "assistant" and CALL_MARK in m["content"] for m in messages)
+    in_words = in_words or any(is_called_in_words(step) for step in record.steps)
     return {
         "schema_version": version,
         "episode_id": record.id,
@@ -103,7 +106,7 @@ def source(version: str, record: Record, ground: Ground, messages: Sequence[Mapp
         "expert_kinds": sorted({kind_of(one) for one in record.advice}),
         "verifier_informed": record.is_informed,
         "advice_mode": ground.recipe.advice,
-        "tool_protocol": "text" if text_calls else "native",
+        "tool_protocol": "text" if in_words else "native",
         "prompt_sha256": sha256(prompt),
         "dataset_revision": str(record.policy.get("dataset_revision", "")),
         "policy_options": json.dumps(options, sort_keys=True) if (options := record.policy.get("options")) else "",

@@ -1,0 +1,84 @@
+"""A call that a model wrote into its words is in a conversation once: as it is sent back, and in every format."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from awmclient.choosing.chat import ChatPolicy
+from awmclient.loop.rollout import rollout
+from awmclient.testing import FakeEnv, MemoryDashboard
+from tests.awmclient.openai_server import OpenAIServer, answering
+from tests.exports.records import record, walk
+
+TAGGED = 'I look.\n<tool_call>\n{"name": "get_item", "arguments": {"item": "mug"}}\n</tool_call>'
+BARE = '{"name": "get_item", "parameters": {"item": "mug"}}'
+WROTE = {"qwen2_5": TAGGED, "qwen3": TAGGED, "llama3_1": BARE, "llama3_2": BARE}
+"""What a model wrote, by the chat template whose form of a call it has."""
+
+
+def rendered(name, messages, tools):
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    package = find_spec("trl").submodule_search_locations[0]
+    template = (Path(package) / "chat_templates" / f"{name}.jinja").read_text()
+    (text,), _ = render_jinja_template(conversations=[messages], tools=tools, chat_template=template)
+    return text
+
+
+def as_server_reads(messages):
+    """The messages of a request with the arguments of calls as objects, as servers give them to a template."""
+    read = json.loads(json.dumps(messages))
+    for call in (call for message in read for call in message.get("tool_calls", ())):
+        call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+    return read
+
+
+async def played(text):
+    """The recorded steps of an episode whose model writes this text, and the last request."""
+    left, dash = [text, "The mug costs 10."], MemoryDashboard()
+    server = OpenAIServer(lambda body: left.pop(0))
+    with answering(server):
+        result = await rollout(ChatPolicy(server.base_url, model="toy"), FakeEnv(), dash, task="What is a mug?")
+    return dash.steps(result.episode), server.bodies[-1]
+
+
+@pytest.mark.parametrize("name", WROTE)
+async def test_real_templates_render_what_the_model_wrote(name):
+    steps, body = await played(WROTE[name])
+    sent = rendered(name, as_server_reads(body["messages"]), body["tools"])
+    assert WROTE[name] in sent and sent.count('"item": "mug"}') == 1
+    ((row,), _) = walk("sft", record(steps=steps, expert="off"))
+    learned = rendered(name, row["messages"], body["tools"])
+    assert learned.startswith(sent.rstrip()) and "The mug costs 10." in learned
+    assert row["tool_protocol"] == "text" and row["loss"] == [0, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("text", [TAGGED, BARE, f"```json\n{BARE}\n```", f"[TOOL_CALLS][{BARE}]"])
+async def test_every_format_has_the_call_once(text):
+    steps, body = await played(text)
+    message = body["messages"][2]
+    assert message["content"] in ("I look.", "") and len(message["tool_calls"]) == 1
+    for name in ("sft", "steps", "openai", "atif", "openenv", "inspect", "kto"):
+        rows, _ = walk(name, record(steps=steps, expert="off"))
+        assert rows
+        for row in rows:
+            written = json.dumps(row)
+            assert "<tool_call>" not in written and "TOOL_CALLS" not in written and "```" not in written, name
+
+
+def test_records_from_before_the_protocol_have_it_once_too():
+    steps = [
+        {"seq": 1, "kind": "message", "role": "user", "content": "Go."},
+        {"seq": 2, "kind": "message", "role": "assistant", "content": TAGGED, "turn": 1,
+         "calls": [{"name": "get_item", "arguments": {"item": "mug"}}]},
+        {"seq": 3, "kind": "tool_call", "name": "get_item", "arguments": {"item": "mug"}, "result": 1, "turn": 1},
+        {"seq": 4, "kind": "message", "role": "assistant", "content": "Beside <tool_call>, words.", "turn": 2,
+         "calls": [{"name": "get_item", "arguments": {}}]},
+    ]  # fmt: skip
+    ((row,), _) = walk("sft", record(steps=steps, expert="off"))
+    said = [message["content"] for message in row["messages"] if message["role"] == "assistant"]
+    assert said == ["I look.", "Beside <tool_call>, words."] and row["tool_protocol"] == "text"
