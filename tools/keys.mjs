@@ -9,8 +9,8 @@ import { capsOf } from "../static/shell/keys.js";
 export const PAGE = new URL("../docs/keys.md", import.meta.url);
 
 const spelled = (key) => `\`${capsOf(key).join(" ")}\``;
-const row = ({ keys, words, page, onlyField }) => (
-  `| ${keys.map(spelled).join(" or ")} | ${words} | ${onlyField ? "every field" : page === "*" ? "every page" : page.split(" ").join(", ")} |`);
+const row = ({ keys, words, page, id, when }) => (
+  `| ${keys.map(spelled).join(" or ")} | ${when ? `${words}, ${when}` : words} | ${id === "leave" ? "every field" : page === "*" ? "every page" : page.split(" ").join(", ")} |`);
 
 /**
  * Return a page with the table of keys between its markers.

@@ -212,8 +212,9 @@ def proof(request: MemberRequest, pk: str) -> HttpResponse:
     actor = request.actor
     episode = visible_or_404(Episode.every.select_related("project"), actor, pk)
     evidence = forks.proof_of(actor, episode, text_of(request.GET, "correction"))
-    may_prove = not evidence.fork and evidence.correction.kind in forking.PROVABLE and holds(actor, may_launch)
-    return render(request, "runs/_proof.html", {"proof": evidence, "episode": episode, "may_prove": may_prove})
+    provable = not evidence.fork and evidence.correction.kind in forking.PROVABLE
+    shown = {"proof": evidence, "episode": episode, "provable": provable, "may_prove": holds(actor, may_launch)}
+    return render(request, "runs/_proof.html", shown)
 
 
 @require_GET

@@ -1,6 +1,7 @@
 // The page of an answer link: the typed part of an answer, checked before it is sent. The lease is taken by the answer itself.
 
 import { parseExact, writeExact } from "../forms/exact-json.js";
+import { focusPart } from "../shell/key-rule.js";
 import { bind } from "../shell/keys.js";
 import { startDecision } from "./decision-form.js";
 
@@ -10,6 +11,7 @@ function start() {
   const button = form.querySelector("button.main");
   bind("send-link", () => form.requestSubmit());
   let problem = "";
+  let first = () => /** @type {HTMLElement} */ (form.querySelector("textarea"));
   if (box) {
     const hidden = /** @type {HTMLInputElement} */ (form.elements.namedItem("decision"));
     const refused = hidden.value;
@@ -17,6 +19,7 @@ function start() {
       hidden.value = writeExact(decision);
       problem = wrong;
     });
+    first = () => part.first();
     if (refused) part.restore(parseExact(refused)); // what was typed before a refusal
   }
   form.addEventListener("submit", (event) => {
@@ -26,7 +29,9 @@ function start() {
     line.textContent = problem;
     line.hidden = false;
     line.scrollIntoView({ block: "nearest" });
+    focusPart(first());
   });
+  if (matchMedia("(pointer: fine)").matches) focusPart(first());
 }
 
 start();

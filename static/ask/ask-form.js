@@ -7,6 +7,7 @@
 import { inProject } from "../shell/address.js";
 import { serverNow, timeIn } from "../shell/clock.js";
 import { Saver, Store, beganWith, best, same } from "../forms/drafts.js";
+import { focusPart, keepFocus } from "../shell/key-rule.js";
 import { bind, print, unbind } from "../shell/keys.js";
 import { isUploading, startAttachments } from "./attachments.js";
 import { startDecision } from "./decision-form.js";
@@ -291,6 +292,7 @@ async function send(then, { path = form.action, anyway = false } = {}) {
   }
   if (isUploading(form)) return sayNear("[data-problem]", "Wait until your files are attached.", true);
   if (form.dataset.problems) return sayWrong();
+  const back = keepFocus(firstPart);
   busy(true);
   sayNear("[data-problem]", "");
   offerAnyway(false);
@@ -319,7 +321,11 @@ async function send(then, { path = form.action, anyway = false } = {}) {
   saver.state = before;
   busy(false);
   refused(error);
+  back();
 }
+
+/** Return where an answer is written or decided. */
+const firstPart = () => (decider ? decider.first() : field("text"));
 
 /** Offer to send what a second look has returned. Another answer is looked at again. */
 function offerAnyway(on) {
@@ -481,9 +487,8 @@ export function startForm() {
     if (/** @type {Element} */ (event.target).closest("[data-in-hand]")) freeze(`The deadline passed before your answer was sent. ${keepWords()}`);
   }, { signal: life() });
   field("text").setSelectionRange(field("text").value.length, field("text").value.length);
-  const first = decider ? decider.first() : field("text");
-  if (matchMedia("(pointer: fine)").matches) first?.focus({ preventScroll: true });
+  if (matchMedia("(pointer: fine)").matches) focusPart(firstPart());
   const typed = new CustomEvent("awm:typed", { detail: { text: "" } });
   document.dispatchEvent(typed);
-  if (typed.detail.text) insert(typed.detail.text);
+  if (typed.detail.text && !decider) insert(typed.detail.text); // what was typed ahead decides nothing
 }

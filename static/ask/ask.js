@@ -32,16 +32,11 @@ function announceCountdown() {
   }
 }
 
-/** Print keys, ticks and times in parts that the server has drawn again. */
-function refreshed() {
-  keepTicks();
-  if (document.querySelector("[data-cap]:empty")) print();
-}
 
 function startLists() {
   const all = lists({
     onNew: (from, to) => { if (page.dataset.status === "answered") announce(`New step: ${to}`); },
-    onChange: refreshed,
+    onChange: keepTicks,
   });
   const list = all.at(-1);
   if (!list) return null;

@@ -8,7 +8,8 @@ import { bind } from "../shell/keys.js";
 import { announce } from "../shell/toast.js";
 import { visible } from "../shell/visible-text.js";
 import { breakWords, changedIn, decisionOn, editOf, shapeOfCall } from "./call-edit.js";
-import { bindDigits, DIGITS } from "./part-digits.js";
+import { keptEdit } from "./kept-edit.js";
+import { bindDigits, digitOf, DIGITS, make } from "./part-digits.js";
 import { Standing } from "./standing-answer.js";
 
 /**
@@ -34,8 +35,6 @@ export function choiceOf(typed, chosen, other) {
   const problem = count === 0 ? "Choose an option." : count > 1 && !typed.many ? "Choose one option." : "";
   return { decision: { chosen, ...(other.trim() ? { other } : {}) }, problem };
 }
-
-const make = (tag, css = "", text = "") => Object.assign(document.createElement(tag), { className: css, textContent: text });
 
 class CallCard {
   /**
@@ -109,7 +108,7 @@ class CallCard {
   }
 
   decide(verdict) {
-    if (this.draft.verdict === verdict) return;
+    if (this.draft.verdict === verdict || (verdict === "approve" && keptEdit(this, changedIn))) return;
     this.draft = { ...this.draft, verdict };
     this.show();
     if (verdict === "edit") /** @type {HTMLElement} */ (this.values.querySelector("[data-argument]"))?.focus();
@@ -313,7 +312,7 @@ class Choice {
       label.append(make("span", "", "Other"));
       this.other = Object.assign(document.createElement("input"), { maxLength: 2000, placeholder: "Type an answer. The agent gets it as text.", dir: "auto" });
       label.append(this.other);
-      if (this.inputs.length < DIGITS.length) label.append(make("kbd", "push", String(this.inputs.length + 1)));
+      if (this.inputs.length < DIGITS.length) label.append(digitOf(this.inputs.length + 1, "push"));
       group.append(label);
       this.other.addEventListener("input", () => { if (!typed.many && this.other.value.trim()) for (const one of this.inputs) one.checked = false; });
     }
@@ -329,7 +328,7 @@ class Choice {
     words.dir = "auto";
     label.append(input, words, make("small", "mono", visible(option.id)));
     if (option.description) label.append(make("small", "", visible(option.description)));
-    if (number <= DIGITS.length) label.append(make("kbd", "push", String(number)));
+    if (number <= DIGITS.length) label.append(digitOf(number, "push"));
     group.append(label);
     input.addEventListener("change", () => { if (this.other && !this.typed.many) this.other.value = ""; });
     return input;
@@ -352,7 +351,7 @@ class Choice {
   }
 
   wrong() {
-    return this.inputs[0];
+    return this.inputs.find((input) => input.checked) || this.inputs[0];
   }
 
   blame() {
@@ -394,7 +393,7 @@ class Form {
     this.begunWith = Object.keys(value).length ? value : standard;
     this.box.replaceChildren(fieldsFor(this.shape, texts || this.begunWith, "This form has no fields."));
     for (const [number, field] of this.#fields().slice(0, DIGITS.length).entries()) {
-      field.closest("label").querySelector("span").append(" ", make("kbd", "not-s", String(number + 1)));
+      field.closest("label").querySelector("span").append(" ", digitOf(number + 1, "not-s"));
     }
     if (!texts) this.begun = textsIn(this.box);
   }
@@ -443,8 +442,8 @@ export function startDecision(box, typed, onChange) {
     blame: (call, argument, words) => part.blame(call, argument, words),
     /** Return where the first problem is. @returns {HTMLElement | undefined} */
     wrong: () => part.wrong(),
-    /** Return what is typed first; the keys of calls and options work outside of fields. @returns {HTMLElement | undefined} */
-    first: () => (part instanceof Form ? part.wrong() : undefined),
+    /** Return where deciding begins, or goes on. @returns {HTMLElement} */
+    first: () => part.wrong() || box.querySelector(".callcard[tabindex], input, [data-argument]") || box,
     /** @param {DecisionDraft | null} draft */
     restore(draft) {
       if (draft) part.restore(draft);

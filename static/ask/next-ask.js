@@ -2,6 +2,7 @@
 // shown while both requests are on their way. A fetched ask is kept for 2 minutes, and dropped when another ask opens or a
 // frame says that it changed.
 
+import { focusPart, opened } from "../shell/key-rule.js";
 import { contentOf, fetchNext, keepAddress, showNext } from "../forms/next-page.js";
 import { askOnce } from "../shell/delivery-toast.js";
 
@@ -47,8 +48,15 @@ export function showEarly(page) {
   content.main.setAttribute("aria-busy", "true");
   before.replaceWith(content.main);
   scrollTo(0, 0);
-  if (matchMedia("(pointer: fine)").matches) content.main.querySelector("textarea")?.focus({ preventScroll: true });
-  return { content, back: () => content.main.replaceWith(before) };
+  opened(content.main);
+  // a decision has no field before it is started: what is typed now would be its note
+  const field = content.main.querySelector("[data-decision]") ? null : content.main.querySelector("textarea");
+  focusPart(matchMedia("(pointer: fine)").matches && field ? field : content.main);
+  const back = () => {
+    content.main.replaceWith(before);
+    opened(before);
+  };
+  return { content, back };
 }
 
 /**

@@ -1,6 +1,9 @@
 // The digits of a decision: each takes the call, option or field that carries it.
 
+import { focusPart, hasFocus } from "../shell/key-rule.js";
 import { bind } from "../shell/keys.js";
+
+const PANEL = "[data-panel]";
 
 /** @type {[string, number][]} */
 export const DIGITS = [
@@ -9,7 +12,24 @@ export const DIGITS = [
 ];
 
 /**
- * Bind each digit to the call, option or field with this number.
+ * Return an element with the text of a class.
+ * @param {string} tag
+ */
+export const make = (tag, css = "", text = "") => Object.assign(document.createElement(tag), { className: css, textContent: text });
+
+/**
+ * Return the place of the cap of a part's digit.
+ * @param {number} number
+ * @param {string} css
+ */
+export function digitOf(number, css) {
+  const slot = make("span", css);
+  slot.dataset.cap = `part-${number}`;
+  return slot;
+}
+
+/**
+ * Bind each digit to the call, option or field with this number, for the time that the focus is in the decision.
  * @param {(place: number) => HTMLElement | undefined} partAt
  * @param {(part: HTMLElement) => void} take
  */
@@ -20,6 +40,7 @@ export function bindDigits(partAt, take) {
       const part = partAt(place);
       take(part);
       part.scrollIntoView({ block: "nearest" });
-    });
+    }, () => hasFocus(PANEL));
   }
+  bind("decision", () => focusPart(document.querySelector(PANEL)), () => !hasFocus(PANEL));
 }

@@ -4,8 +4,7 @@
 import { inWords } from "../forms/schema-form.js";
 import { entriesOf, ordered } from "../forms/exact-json.js";
 import { visible } from "../shell/visible-text.js";
-
-const make = (tag, css = "", text = "") => Object.assign(document.createElement(tag), { className: css, textContent: text });
+import { make } from "./part-digits.js";
 
 /**
  * Return which calls a standing answer covers, in words.

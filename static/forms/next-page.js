@@ -3,6 +3,7 @@
 // going back loads the page before. What the old page started ends with `page-life.js`; the shell stays.
 
 import { inProject } from "../shell/address.js";
+import { focusPart, isLost, opened } from "../shell/key-rule.js";
 import { end } from "../shell/page-life.js";
 import { renew } from "../shell/shell.js";
 import { announce } from "../shell/toast.js";
@@ -72,7 +73,9 @@ function mount(main, title, start) {
   document.body.removeAttribute("aria-busy");
   document.body.dataset.title = title;
   renew();
+  opened(main);
   start();
+  if (isLost()) focusPart(main);
 }
 
 /**

@@ -3,6 +3,7 @@
 // verifier, this review asks why first; the reason opens the next one.
 
 import { contentOf, fetchNext, keepAddress, showNext, showSame } from "../forms/next-page.js";
+import { focusPart, hasFocus, keepFocus } from "../shell/key-rule.js";
 import { bind } from "../shell/keys.js";
 import { every, whenOver } from "../shell/page-life.js";
 import { post } from "../shell/post.js";
@@ -24,6 +25,8 @@ let sending = false;
 
 const formHere = () => /** @type {HTMLFormElement | null} */ (document.querySelector("[data-verdict-form]"));
 const changedHere = () => /** @type {HTMLFormElement | null} */ (document.querySelector("[data-change][open] form"));
+/** Return whether the verdict is given, and is not being changed. */
+export const isGiven = () => document.querySelector("[data-change]:not([open])") !== null;
 const atHere = () => /** @type {HTMLInputElement | null} */ (document.querySelector("[data-seq-field]"))?.value || "";
 
 /**
@@ -34,12 +37,14 @@ const atHere = () => /** @type {HTMLInputElement | null} */ (document.querySelec
 async function swapping(job) {
   if (sending) return;
   sending = true;
+  const back = keepFocus();
   document.body.setAttribute("aria-busy", "true");
   try {
     await job();
   } finally {
     sending = false;
     document.body.removeAttribute("aria-busy");
+    back();
   }
 }
 
@@ -53,7 +58,7 @@ function again(page, start) {
   showSame(contentOf(page), start);
   const beside = /** @type {HTMLElement | null} */ (document.querySelector("[data-revealed]"));
   beside?.scrollIntoView({ block: "nearest" });
-  beside?.focus({ preventScroll: true });
+  focusPart(beside);
 }
 
 /**
@@ -123,24 +128,22 @@ function startReasons({ dataset: { goOn }, form }, start, settle) {
     const words = reason.textContent.trim();
     const answer = (/** @type {Event} */ event) => {
       event.preventDefault();
-      if (changedHere()) return; // a digit is meant for the verdict that is being changed
       const body = new FormData(form);
       body.set(reason.name, reason.value);
       swapping(async () => (await settle()) && send(goOn, body, start, () => `You answered: ${words}.`));
     };
-    bind(id, answer);
+    bind(id, answer, () => hasFocus("[data-panel]") && !changedHere()); // in an open change digits are for its verdict
     reason.addEventListener("click", answer);
   }
 }
 
 /**
- * Fetch the next review and bind the keys of the verdict. `start` binds a page that was swapped in, `settle` saves typed
- * text before the verdict is given, and `sendsOther` handles a key that is pressed in another form.
+ * Fetch the next review and bind the keys of the verdict. `start` binds a page that was swapped in, and `settle` saves typed
+ * text before the verdict is given.
  * @param {() => void} start
  * @param {() => Promise<boolean>} settle
- * @param {(event: Event) => boolean} sendsOther
  */
-export function startNext(start, settle, sendsOther) {
+export function startNext(start, settle) {
   const { ahead } = document.getElementById("main").dataset;
   const form = formHere();
   form?.addEventListener("submit", (event) => {
@@ -159,21 +162,18 @@ export function startNext(start, settle, sendsOther) {
   if (give) {
     give.hidden = false;
     const words = (/** @type {any} */ answer) => (answer.verifier ? "Verdict given. The verifier agrees." : "Verdict given.");
-    bind("complete", (event) => {
-      if (sendsOther(event) || !form.reportValidity()) return;
+    bind("complete", () => {
+      if (!form.reportValidity()) return;
       swapping(async () => (await settle()) && send(give.dataset.verdictNext, new FormData(form), start, words));
     });
   }
   if (!onward) return;
-  const goOn = (/** @type {Event} */ event) => {
-    if (sendsOther(event) || changedHere()?.reportValidity() === false) return;
+  const goOn = () => {
+    if (changedHere()?.reportValidity() === false) return;
     swapping(async () => (await settle()) && (await saved(changedHere())) && send(onward.dataset.goOn, new FormData(onward.form), start, () => ""));
   };
-  bind("complete", goOn);
-  bind("complete-stay", (event) => {
-    if (!changedHere()) goOn(event);
-    else if (!sendsOther(event)) changedHere().requestSubmit();
-  });
+  bind("onward", goOn, isGiven);
+  bind("complete", goOn, () => !isGiven());
   startReasons(onward, start, settle);
 }
 

@@ -2,8 +2,9 @@
 // Labels, comments and corrections are saved in place, so a verdict in progress stays. A verdict waits until they are saved.
 
 import { endCorrection, follow as followCorrection, startCorrection } from "./correction.js";
+import { focusPart, hasFocus } from "../shell/key-rule.js";
 import { bind, print, unbind } from "../shell/keys.js";
-import { startNext } from "./next-review.js";
+import { isGiven, startNext } from "./next-review.js";
 import { begin } from "../shell/page-life.js";
 import "../forms/mention-names.js";
 import { follow as followPlace, startPlaces } from "./place-picker.js";
@@ -94,7 +95,7 @@ function startVerdict() {
     box.open = !box.open;
     bindAll(); // the next key may come before the event
     print();
-    if (box.open) radioOf("[name=decision]:checked")?.focus();
+    focusPart(box.open ? radioOf("[name=decision]:checked") : /** @type {HTMLElement} */ (box.closest("[data-revealed]")));
   });
 }
 
@@ -179,16 +180,7 @@ async function settle() {
   return true;
 }
 
-/**
- * Send the form whose field has the focus, if it is not the verdict's.
- * @param {Event} event
- */
-function sendsOther(event) {
-  const field = event.target instanceof Element ? event.target.closest("textarea, select, input") : null;
-  const form = /** @type {HTMLFormElement | null} */ (field?.closest("form[data-in-place]"));
-  form?.requestSubmit();
-  return Boolean(form);
-}
+const IN_PLACE = "form[data-in-place] :is(textarea, select, input)";
 
 /** @param {SubmitEvent} event */
 async function afterText(event) {
@@ -221,22 +213,21 @@ function startSaying() {
 }
 
 function startKeys() {
-  const asks = document.querySelector("[data-reasons]") !== null; // the digits are those of its reasons
+  const panel = /** @type {HTMLElement | null} */ (document.querySelector("[data-panel]"));
   for (const [id, key] of LABELS) {
-    if (asks && Number(key) <= 3) continue;
+    if (panel) continue; // the digits are those of its reasons
     const button = /** @type {HTMLButtonElement | null} */ (document.querySelector(`[data-label-key="${key}"]`));
     if (button) bind(id, () => button.click());
     const cap = /** @type {HTMLElement | null} */ (document.querySelector(`[data-label-cap="${key}"]`));
     if (cap) cap.dataset.cap = id;
   }
-  const verdict = /** @type {HTMLElement | null} */ (document.querySelector("[data-verdict-form] input[type=radio]"));
-  if (verdict) bind("verdict", () => verdict.focus());
+  const verdict = () => (document.querySelector("[data-change]:not([open])") ? panel : radioOf("[type=radio]"));
+  if (verdict()) bind("verdict", () => focusPart(verdict()), () => Boolean(verdict()) && verdict() !== document.activeElement);
+  bind("save-here", () => document.activeElement.closest("form").requestSubmit(), () => hasFocus(IN_PLACE));
   const note = /** @type {HTMLElement | null} */ (document.querySelector("[data-note]"));
   if (note) bind("note", () => note.focus());
-  for (const id of ["complete", "complete-stay"]) {
-    const button = /** @type {HTMLButtonElement | null} */ (document.querySelector(`[data-act="${id}"]`));
-    if (button?.form) bind(id, (event) => { if (!sendsOther(event)) button.form.requestSubmit(button); });
-  }
+  const stay = /** @type {HTMLButtonElement | null} */ (document.querySelector('[data-act="complete-stay"]'));
+  if (stay) bind("complete-stay", () => stay.form.requestSubmit(stay), () => !isGiven());
 }
 
 /** Bind what is on the page: once with the page, and again for each review that is swapped in. */
@@ -251,7 +242,7 @@ function start() {
   startPlaces(show);
   startSet();
   startScrubber(onStep);
-  startNext(start, settle, sendsOther);
+  startNext(start, settle);
   print();
 }
 

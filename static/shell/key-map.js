@@ -7,6 +7,7 @@
  * @property {string[]} keys spellings, the printed one first: "j", "Ctrl+Enter" or the pair "g q"
  * @property {string} words what it does
  * @property {string} page "*" or names separated by spaces
+ * @property {string} [when] when it works, if another command of the page has the key otherwise; that one comes after it
  * @property {boolean} [line] whether the key line names it
  * @property {boolean} [inField] whether it works in fields too
  * @property {boolean} [onlyField] whether it works in fields alone
@@ -24,16 +25,16 @@ export const EVERYWHERE = {
   "j": /^next /, "k": /^previous /, "ArrowRight": /^next /, "ArrowLeft": /^previous /,
   "]": /^next /, "[": /^previous /, "Shift+ArrowRight": /^next /, "Shift+ArrowLeft": /^previous /,
   "Home": /^first/, "End": /^last/, "Enter": /open/, "Escape": /^(leave|clear)/,
-  "Ctrl+Enter": /^(send|save|build|give)/, "Ctrl+Shift+Enter": /^(send|give)/,
+  "Ctrl+Enter": /^(send|save|build|give|next review)/, "Ctrl+Shift+Enter": /^(send|save|give|next review)/,
   "z": /^(undo|withdraw)/, "o": /^(open all|show group)/, ".": /^show new/,
 };
 
-/** @param {string} id @param {string} words @param {(n: number) => string} keyOf @param {string} page @returns {Key[]} */
-const numbered = (id, words, keyOf, page) => [1, 2, 3, 4, 5, 6, 7, 8, 9].map((n) => (
-  { id: `${id}-${n}`, keys: [keyOf(n)], words: `${words} ${n}`, page, line: id === "label" && n === 1 }));
+/** @param {string} id @param {string} words @param {(n: number) => string} keyOf @param {string} page @param {string} [when] @returns {Key[]} */
+const numbered = (id, words, keyOf, page, when = "") => [1, 2, 3, 4, 5, 6, 7, 8, 9].map((n) => (
+  { id: `${id}-${n}`, keys: [keyOf(n)], words: `${words} ${n}`, page, line: id === "label" && n === 1, ...(when && { when }) }));
 
-/** @type {Key[]} asked for after a verdict; a digit takes what carries it */
-const REASONS = [1, 2, 3].map((n) => ({ id: `reason-${n}`, keys: [`${n}`], words: `give reason ${n}, then next`, page: "review" }));
+/** @type {Key[]} asked for after a verdict */
+const REASONS = [1, 2, 3].map((n) => ({ id: `reason-${n}`, keys: [`${n}`], words: `give reason ${n}, then next`, page: "review", line: n === 1, when: "with the focus in its panel" }));
 
 /** @type {Key[]} */
 export const KEYS = [
@@ -48,15 +49,14 @@ export const KEYS = [
   { id: "go-curriculum", keys: ["g c"], words: "curriculum", page: "*" },
   { id: "next", keys: ["Shift+N"], words: "claim next ask", page: "*", line: true },
   { id: "duty", keys: ["Shift+A"], words: "switch Available/Away", page: "*" },
-  { id: "search", keys: ["/"], words: "search", page: "*", line: true },
+  { id: "search", keys: ["/"], words: "search", page: "queue episodes live replay", line: true },
 
   { id: "down", keys: ["j"], words: "next row", page: LISTS, line: true },
   { id: "up", keys: ["k"], words: "previous row", page: LISTS, line: true },
   { id: "top", keys: ["Home"], words: "first row", page: LISTS },
   { id: "bottom", keys: ["End"], words: "last row", page: LISTS },
-  // of these two a page binds the one that the person may do
+  { id: "take", keys: ["Enter"], words: "claim and open", page: "home queue", line: true, when: "for who may answer" },
   { id: "open", keys: ["Enter"], words: "open", page: "home queue episodes compare curriculum runs run fork tree campaigns campaign", line: true },
-  { id: "take", keys: ["Enter"], words: "claim and open", page: "home queue", line: true },
   { id: "claim", keys: ["c"], words: "claim", page: "home queue ask review", line: true },
   { id: "release-row", keys: ["r"], words: "release", page: "home queue", line: true },
   { id: "pass-row", keys: ["p"], words: "decline", page: "queue" },
@@ -98,10 +98,11 @@ export const KEYS = [
   { id: "send-watch", keys: ["Ctrl+Shift+Enter"], words: "send and watch", page: "ask", line: true, inField: true },
   { id: "send-link", keys: ["Ctrl+Enter"], words: "send", page: "link", line: true, inField: true },
   { id: "approve-call", keys: ["a"], words: "approve call", page: "ask link", line: true },
-  { id: "edit-call", keys: ["e"], words: "edit call", page: "ask link", line: true },
+  { id: "edit-call", keys: ["e"], words: "edit call", page: "ask link", line: true, when: "while calls are decided" },
   { id: "reject-call", keys: ["x"], words: "reject call", page: "ask link", line: true },
-  { id: "stand", keys: ["y"], words: "approve calls like this", page: "ask", line: true },
-  ...numbered("part", "go to call or field, or choose option", (n) => `${n}`, "ask link"),
+  { id: "stand", keys: ["y"], words: "approve calls like this", page: "ask", line: true, when: "while calls are decided" },
+  ...numbered("part", "go to call or field, or choose option", (n) => `${n}`, "ask link", "with the focus in the decision"),
+  { id: "decision", keys: ["g d"], words: "decision", page: "ask link", line: true },
   { id: "insert-call", keys: ["i"], words: "insert call", page: "ask", line: true },
   { id: "write", keys: ["w"], words: "write answer", page: "ask" },
   { id: "draft", keys: ["d"], words: "model draft, again: insert it", page: "ask", line: true },
@@ -126,8 +127,10 @@ export const KEYS = [
   { id: "accept", keys: ["a"], words: "accept", page: "review", line: true },
   { id: "reject", keys: ["x"], words: "reject", page: "review", line: true },
   ...numbered("failure", "reject, failure type", (n) => `x ${n}`, "review"),
+  { id: "save-here", keys: ["Ctrl+Enter", "Ctrl+Shift+Enter"], words: "save this text or label", page: "review", line: true, inField: true, when: "in its field" },
+  { id: "onward", keys: ["Ctrl+Enter", "Ctrl+Shift+Enter"], words: "next review", page: "review", line: true, inField: true, when: "once the verdict is given" },
   { id: "complete", keys: ["Ctrl+Enter"], words: "give verdict, then next", page: "review", line: true, inField: true },
-  { id: "complete-stay", keys: ["Ctrl+Shift+Enter"], words: "give verdict and stay; given: next review", page: "review", line: true, inField: true },
+  { id: "complete-stay", keys: ["Ctrl+Shift+Enter"], words: "give verdict and stay", page: "review", line: true, inField: true },
   ...REASONS,
   ...numbered("label", "label", (n) => `${n}`, "review"),
   { id: "next-value", keys: ["v"], words: "label the next value of the step", page: "review" },
@@ -175,7 +178,7 @@ export const KEYS = [
 
   { id: "next-review", keys: ["Enter"], words: "open, or review next", page: "reviews", line: true },
 
-  { id: "leave", keys: ["Escape"], words: "leave field", page: "*", inField: true, onlyField: true },
+  { id: "leave", keys: ["Escape"], words: "leave field", page: "*", line: true, inField: true, onlyField: true },
   { id: "palette", keys: ["Ctrl+k"], words: "search commands and pages", page: "*", inField: true },
   { id: "help", keys: ["?"], words: "keyboard shortcuts", page: "*", line: true },
 ];

@@ -1,14 +1,15 @@
 // Keys: from the map (`key-map.js`) to the handlers, every printed <kbd>, the key line, the sheet (?) and the command palette.
 // A page binds a handler with `bind(id, fn)`, or has an element with `data-act="id"`, which is then clicked.
-// A key without either is printed nowhere. Keys work once all modules of the page have run.
+// A key without either is printed nowhere, and one that does not work at this moment is not drawn (`key-rule.js`). Keys work once
+// all modules of the page have run.
 
 import { KEYS } from "./key-map.js";
+import { astray, dispatcher, isField, keysOf, leaveField, listens, readableSince, working } from "./key-rule.js";
 import { whenOver } from "./page-life.js";
 
 /** @typedef {import("./key-map.js").Key} Key */
 
 const NAMES = { Escape: "Esc", ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Shift: "⇧" };
-const PAIR_MS = 1200;
 const HINTS = 5; // in the key line; the sheet has all of them
 const GROUPS = ["List", "Ask", "Review", "Steps", "Go to", "General"];
 
@@ -25,62 +26,6 @@ export function groupOf({ id, page }) {
 }
 
 /**
- * Return the keys of one page, its own first.
- * @param {string} page
- * @param {Key[]} [registry]
- */
-export function keysOf(page, registry = KEYS) {
-  const own = registry.filter((key) => key.page.split(" ").includes(page));
-  return [...own, ...registry.filter((key) => key.page === "*")];
-}
-
-const MODIFIERS = ["Shift", "Control", "Alt", "AltGraph", "Meta", "CapsLock"];
-const SIGN = /^[!-/:-@[-\u0060{-~]$/; // ASCII without letters and digits
-const SIGNS = { BracketLeft: "[", BracketRight: "]", Semicolon: ";", Slash: "/", Period: "." };
-
-/**
- * Return the letter, digit or sign that the place of a key has on a US keyboard, or "".
- * @param {string} [code]
- */
-function placeOf(code = "") {
-  return /^(?:Key|Digit)(.)$/.exec(code)?.[1].toLowerCase() || SIGNS[code] || "";
-}
-
-/**
- * Return whether a sign was typed with the help of Alt: by AltGr, which is Ctrl and Alt on Windows, or by Option on a Mac.
- * Alt with the sign's own key on a US keyboard is a shortcut of the browser or the system.
- * @param {KeyboardEvent} event
- */
-export function isByAlt(event) {
-  const { key, code, altKey, ctrlKey, metaKey } = event;
-  if (!SIGN.test(key) || metaKey) return false;
-  if (event.getModifierState?.("AltGraph")) return true;
-  return altKey && placeOf(code) !== key && (ctrlKey || /[[\]{}@\\|~#/]/.test(key));
-}
-
-/**
- * Return the names of a key event in the map: "Ctrl+Enter", "Shift+N", "?", "Space". Letters are compared without case, so
- * Caps Lock changes nothing. The place of the key counts where a layout has no Latin letter or digit on it, and where
- * it has another sign or an accent in place of a bracket.
- * @param {KeyboardEvent} event
- */
-export function namesOf(event) {
-  const { key, code, shiftKey } = event;
-  if (isByAlt(event)) return [key]; // its place and the keys beside it say nothing more
-  const isAscii = /^[!-~]$/.test(key);
-  const isNamed = key.length > 1 && key !== "Dead";
-  const bases = [isAscii || isNamed ? key : key === " " ? "Space" : placeOf(code) || key];
-  // AZERTY has its digits above signs, and German has + where ] is
-  if (SIGN.test(key) && !shiftKey && /^(Digit|Bracket)/.test(code)) bases.push(placeOf(code));
-  return [...new Set(bases)].map((base) => {
-    const isLetter = base.length === 1 && base.toLowerCase() !== base.toUpperCase();
-    const isShifted = shiftKey && (isLetter || base.length > 1);
-    const cased = !isLetter ? base : isShifted ? base.toUpperCase() : base.toLowerCase();
-    return `${event.ctrlKey || event.metaKey ? "Ctrl+" : ""}${isShifted ? "Shift+" : ""}${cased}`;
-  });
-}
-
-/**
  * Return the caps of a spelling: "Ctrl+Enter" -> ["Ctrl", "Enter"], "g q" -> ["g", "q"].
  * @param {string} keys
  */
@@ -88,57 +33,19 @@ export function capsOf(keys) {
   return keys.split(/[ +]/).map((cap) => NAMES[cap] || cap);
 }
 
-/**
- * Return whether a key does nothing here: bare keys in fields, and all in dialogs and while the next item loads, and with
- * Alt unless a sign is typed by it.
- * @param {KeyboardEvent} event
- * @param {{inField?: boolean, onlyField?: boolean}} key
- * @param {{inField: boolean, inDialog: boolean, loading: boolean}} around
- */
-export function isIgnored(event, key, { inField, inDialog, loading }) {
-  if (event.defaultPrevented || event.isComposing) return true;
-  if ((event.getModifierState?.("AltGraph") || event.altKey) && !isByAlt(event)) return true;
-  if (inDialog || loading) return true;
-  return inField ? !key.inField : Boolean(key.onlyField);
-}
-
-/**
- * Return a function that takes key events and returns the ID that ran. Pure except for `run`. A press belongs to the item on
- * which it went down: a key that is held into the next one does nothing there, nor does the second key of a pair.
- */
-export function dispatcher({ page, registry = KEYS, usable, run, surroundings, now = Date.now }) {
-  let first = "";
-  let firstAt = 0;
-  let firstOn = null;
-  const down = new Map(); // by code, the item on which a key went down
-  return function press(event) {
-    if (MODIFIERS.includes(event.key)) return null; // it belongs to the key that follows
-    const names = namesOf(event);
-    const around = surroundings(event);
-    if (event.repeat && down.get(event.code) !== around.item) return null;
-    down.set(event.code, around.item);
-    const isPair = first && firstOn === around.item && now() - firstAt < PAIR_MS;
-    const pairs = isPair ? names.map((name) => `${first} ${name}`) : [];
-    first = "";
-    const mine = keysOf(page, registry).filter((key) => usable(key.id) && !isIgnored(event, key, around));
-    const found = [...pairs, ...names].map((name) => mine.find((key) => key.keys.includes(name))).find(Boolean);
-    const begun = names.find((name) => mine.some((key) => key.keys.some((one) => one.startsWith(`${name} `))));
-    if (begun && !pairs.some((name) => found?.keys.includes(name))) [first, firstAt, firstOn] = [begun, now(), around.item];
-    return !found || run(found.id, event) === false ? null : found.id;
-  };
-}
-
 const handlers = new Map();
 
 /**
- * Bind a handler to a key. Return false to leave the event unhandled.
+ * Bind a handler to a key. Return false to leave the event unhandled. Where `when` says no, the key does nothing and is not drawn.
  * @param {string} id
  * @param {(event: Event) => any} handler
+ * @param {() => boolean} [when]
  */
-export function bind(id, handler) {
+export function bind(id, handler, when = () => true) {
   if (!KEYS.some((key) => key.id === id)) throw new Error(`no key called ${id}`);
-  handlers.set(id, handler);
-  whenOver(() => { if (handlers.get(id) === handler) handlers.delete(id); });
+  const bound = { handler, when };
+  handlers.set(id, bound);
+  whenOver(() => { if (handlers.get(id) === bound) handlers.delete(id); });
 }
 
 /**
@@ -149,36 +56,45 @@ export function unbind(id) {
   handlers.delete(id);
 }
 
-function targetOf(id) {
-  /** @type {NodeListOf<HTMLButtonElement>} links, too, which are never disabled */
-  const all = document.querySelectorAll(`[data-act="${id}"]`);
-  const found = [...all];
-  return found.find((element) => !element.disabled && !element.closest("[hidden], [inert]")) || null;
+/** Return the elements that are clicked, the first of each ID. */
+function targets() {
+  const found = new Map();
+  for (const element of /** @type {NodeListOf<HTMLButtonElement>} links, too, which are never disabled */ (document.querySelectorAll("[data-act]"))) {
+    const { act: id } = element.dataset;
+    if (!found.has(id) && !element.disabled && !element.closest("[hidden], [inert]")) found.set(id, element);
+  }
+  return found;
 }
 
-function usable(id) {
-  return handlers.has(id) || targetOf(id) !== null;
-}
+const hasCommand = (clicked = targets()) => (/** @type {string} */ id) => handlers.has(id) || clicked.has(id);
+const usableIn = (clicked = targets()) => (/** @type {string} */ id) => (handlers.has(id) ? handlers.get(id).when() : clicked.has(id));
 
 function run(id, event) {
-  const handler = handlers.get(id);
-  if (handler && handler(event) === false) return false;
-  if (!handler) targetOf(id).click();
+  const bound = handlers.get(id);
+  if (bound && bound.handler(event) === false) return false;
+  if (!bound) targets().get(id).click();
   event.preventDefault();
   return true;
 }
 
-function surroundings(event) {
-  const target = event.target instanceof Element ? event.target : document.body;
-  const button = target.closest("button, a[href], summary, [role=tab]");
-  const presses = button && ["Enter", " "].includes(event.key) && !event.ctrlKey && !event.metaKey;
-  return {
-    item: document.getElementById("main"),
-    inField: Boolean(target.closest("input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable]")) || Boolean(presses),
-    inDialog: Boolean(document.querySelector("dialog[open]")),
-    loading: document.body.hasAttribute("aria-busy"),
-  };
+const PRESSED = "button, a[href], summary, [role=tab]";
+
+/**
+ * Return where a press falls that is made at an element.
+ * @param {Element | null} element
+ * @returns {import("./key-rule.js").Around}
+ */
+function aroundAt(element) {
+  return { inField: isField(element), onButton: Boolean(element?.closest(PRESSED)), inDialog: false, loading: false };
 }
+
+const surroundings = (/** @type {KeyboardEvent} */ event) => ({
+  ...aroundAt(event.target instanceof Element ? event.target : document.body),
+  item: document.getElementById("main"),
+  since: readableSince(),
+  inDialog: Boolean(document.querySelector("dialog[open]")),
+  loading: document.body.hasAttribute("aria-busy"),
+});
 
 /**
  * Return <kbd> caps as an element.
@@ -194,25 +110,35 @@ export function caps(keys) {
   return box;
 }
 
+/**
+ * Draw the caps of keys that work now. The others keep their room, so that nothing moves when the cursor enters a field.
+ * @param {Key[]} mine
+ */
 function printCaps(mine) {
-  for (const slot of document.querySelectorAll("[data-cap]")) {
-    const key = mine.find((one) => one.id === slot.dataset.cap);
-    slot.replaceChildren();
-    if (key) slot.append(caps(key.keys[0]));
+  const has = hasCommand();
+  const own = pageKeys();
+  for (const slot of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-cap]"))) {
+    const { cap: id } = slot.dataset;
+    const awake = mine.find((key) => key.id === id);
+    const drawn = awake || (has(id) && own.find((key) => key.id === id));
+    const spelling = drawn ? drawn.keys[0] : "";
+    if (slot.textContent !== capsOf(spelling).join("")) slot.replaceChildren(...(spelling ? [caps(spelling)] : []));
+    if (slot.hasAttribute("data-asleep") !== Boolean(drawn && !awake)) slot.toggleAttribute("data-asleep");
   }
 }
 
 function printLine(mine) {
-  const line = document.querySelector("[data-keyline]");
+  const line = /** @type {HTMLElement | null} */ (document.querySelector("[data-keyline]"));
   if (!line) return;
   // what does not fit is cut from the end, so the key of the sheet comes first
-  const first = mine.filter((key) => key.line).sort((a, b) => Number(b.id === "help") - Number(a.id === "help"));
-  const spans = first.slice(0, HINTS).map((key) => {
+  const first = mine.filter((key) => key.line).sort((a, b) => Number(b.id === "help") - Number(a.id === "help")).slice(0, HINTS);
+  const spans = first.map((key) => {
     const span = document.createElement("span");
     span.append(caps(key.keys[0]), ` ${key.words}`);
     return span;
   });
-  line.replaceChildren(...spans);
+  const words = spans.map((span) => span.textContent).join("");
+  if (line.textContent !== words) line.replaceChildren(...spans);
 }
 
 function entryOf(key) {
@@ -233,34 +159,60 @@ function printSheet(mine) {
   }));
 }
 
-/** Return the keys that have a command on this page now. */
-export function usableKeys() {
-  return keysOf(document.body.dataset.page || "plain").filter((key) => usable(key.id));
-}
+const pageKeys = () => keysOf(document.body.dataset.page || "plain");
+
+/**
+ * Return the keys that work now, at the element with the focus or at another.
+ * @param {Element | null} [element]
+ */
+export const workingKeys = (element = document.activeElement) => working(pageKeys(), usableIn(), aroundAt(element));
+
+/** Return the keys that have a command on this page now, outside of fields. */
+export const usableKeys = () => workingKeys(document.body);
 
 /**
  * Run the command of a key.
  * @param {string} id
  */
 export function act(id) {
-  if (usable(id)) run(id, new Event("act"));
+  if (usableIn()(id)) run(id, new Event("act"));
 }
 
-/** Print the keys that work on this page now. Call again when buttons appear or leave. */
+/** Print the keys that work now. It is done again when parts of the page, or the focus, change. */
 export function print() {
-  if (!listening) return; // every printed key works
-  const mine = usableKeys();
+  if (!listening || document.querySelector("dialog[open]")) return; // every printed key works; the page behind a dialog waits
+  const mine = workingKeys();
   printCaps(mine);
   printLine(mine);
-  printSheet(mine);
+}
+
+let isDue = false;
+
+function printSoon() {
+  if (isDue) return;
+  isDue = true;
+  requestAnimationFrame(() => {
+    isDue = false;
+    print();
+  });
+}
+
+/** Print again whenever commands come or go. */
+function keepPrinted() {
+  const attributeFilter = ["data-act", "data-cap", "disabled", "hidden", "inert", "open"];
+  new MutationObserver(printSoon).observe(document.body, { childList: true, subtree: true, attributeFilter });
+  for (const kind of ["focusin", "focusout"]) document.addEventListener(kind, printSoon);
 }
 
 /** Bind the keys of every page, and listen. */
 export function start() {
   /** @type {HTMLDialogElement} */
   const sheet = document.getElementById("keys");
-  bind("help", () => sheet?.showModal());
-  bind("leave", (event) => event.target instanceof HTMLElement && event.target.blur());
+  bind("help", () => {
+    printSheet(usableKeys());
+    sheet.showModal();
+  }, () => Boolean(sheet));
+  bind("leave", (event) => event.target instanceof HTMLElement && leaveField(event.target));
   for (const [id, label] of [["go-home", "Home"], ["go-queue", "Queue"], ["go-episodes", "Episodes"], ["go-review", "Review"], ["go-runs", "Runs"], ["go-exports", "Exports"], ["go-connect", "Connect"], ["go-curriculum", "Curriculum"]]) {
     const link = [...document.querySelectorAll('nav[aria-label="Main"] a, .menu-list a')].find((a) => a.textContent.trim() === label);
     if (link) bind(id, () => link.click());
@@ -273,8 +225,6 @@ export function start() {
 }
 
 let listening = false;
-/** @type {((event: KeyboardEvent) => string | null) | null} */
-let press = null;
 
 /**
  * Press the main button of an open dialog by Ctrl+Enter, as it sends on pages.
@@ -291,16 +241,23 @@ function sendDialog(event) {
 
 function listen() {
   listening = true;
-  press = dispatcher({ page: document.body.dataset.page || "plain", usable, run, surroundings });
+  listens();
+  let usable = usableIn();
+  const look = (/** @type {KeyboardEvent} */ event) => {
+    usable = usableIn();
+    return surroundings(event);
+  };
+  const press = dispatcher({ page: document.body.dataset.page || "plain", usable: (id) => usable(id), run, surroundings: look });
   document.addEventListener("keydown", (event) => {
-    press(event);
+    if (!press(event)) astray(event);
     sendDialog(event);
   });
   document.addEventListener("click", (event) => {
     const id = event.target instanceof Element && event.target.closest("[data-act]")?.dataset.act;
     if (!id || !handlers.has(id)) return;
     event.preventDefault();
-    handlers.get(id)(event);
+    handlers.get(id).handler(event);
   });
+  keepPrinted();
   print();
 }

@@ -443,6 +443,7 @@ def test_draft_is_inserted_marked_and_answer_edited_until_read(house, agent, per
     agent.loop.post(f"/asks/{ask}/consumed")
     expect(rosa.locator("#answer")).to_contain_text("Read by the agent.")
     expect(rosa.get_by_role("link", name="Edit answer")).to_be_hidden()
+    expect(rosa.locator("[data-keyline]")).not_to_contain_text("edit answer")
     rosa.keyboard.press("2")
     rosa.keyboard.press("2")
     expect(rosa.get_by_role("button", name="answerable: no")).to_be_visible()
@@ -634,10 +635,14 @@ def test_send_and_next_swaps_ask_and_survives_back_and_reload(house, agent, gues
     held[0].abort()
     expect(xenia.locator("[data-problem]")).to_contain_text("Not sent")
     expect(xenia.locator("#advice")).to_have_value("Into 2, really.")
+    expect(xenia.locator("#advice")).to_be_focused()
     assert len(held) == 1 and agent.look(third)["status"] == "open"
     xenia.unroute("**/answer")
+    xenia.keyboard.press("End")  # the same key again would be the press of before, held
+    expect(xenia.locator("[data-keyline] kbd").first).to_be_visible()
     xenia.keyboard.press("Control+Enter")
     xenia.wait_for_url(f"**/asks/{third}/")
+    expect(xenia.locator("[data-keyline] kbd").first).to_be_visible()
     xenia.keyboard.press("Escape")
     covers = """() => {
       const [toast, bar] = [".said", ".actions"].map((one) => document.querySelector(one).getBoundingClientRect());

@@ -255,6 +255,7 @@ def test_three_keys_give_a_decision_and_the_next_review(house, person):
     expect(shown).to_contain_text("Your verdict differs from the verifier")
     for seen in ("[data-revealed] h2", "[data-reason='3']", "[data-change] summary"):  # without scrolling
         expect(page.locator(seen)).to_be_in_viewport()
+    decides_with_the_focus_in_it_alone(page)
     press(page, "e")
     page.keyboard.press("x")
     page.keyboard.press("3")
@@ -264,7 +265,8 @@ def test_three_keys_give_a_decision_and_the_next_review(house, person):
     press(page, "e")
     page.keyboard.press("a")
     page.keyboard.press("Control+Shift+Enter")
-    expect(page.locator("[data-reason='2'] kbd")).to_have_text("2")
+    expect(page.locator("[data-reason='2'] kbd")).to_be_visible()
+    expect(page.locator("[data-keyline]")).to_contain_text("next review")
     page.route("**/go-on", lambda route: (page.keyboard.press("x"), route.continue_()))  # pressed while it loads
     page.keyboard.press("2")
     expect(page.locator("[data-said]")).to_contain_text("You answered: I was wrong.")
@@ -297,6 +299,26 @@ def test_three_keys_give_a_decision_and_the_next_review(house, person):
     page.set_viewport_size({"width": 1440, "height": 900})
     page.go_back()
     expect(shown).to_contain_text("You answered: I was wrong.")
+
+
+def decides_with_the_focus_in_it_alone(page):
+    """Keys that are meant for the next review give no reason: the first that means nothing here leaves the panel."""
+    reason, main = page.locator("[data-reason='3'] kbd"), page.locator("main")
+    expect(page.locator("[data-revealed]")).to_be_focused()
+    expect(reason).to_be_visible()
+    for key in ("x", "3", "1"):
+        page.keyboard.press(key)
+        expect(main).to_be_focused()
+    expect(reason).to_be_hidden()
+    expect(page.locator("[data-said-list]")).to_have_count(0)
+    for key in ("n", "Escape"):
+        page.keyboard.press(key)
+    page.keyboard.press("2")
+    expect(page.locator("[data-reasons]")).to_be_visible()
+    for key in ("g", "v"):
+        page.keyboard.press(key)
+    expect(page.locator("[data-revealed]")).to_be_focused()
+    expect(reason).to_be_visible()
 
 
 def verdict_that_arrived_unseen_is_shown(page):

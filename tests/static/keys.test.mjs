@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 import { EVERYWHERE, KEYS } from "../../static/shell/key-map.js";
-import { capsOf, dispatcher, isByAlt, isIgnored, keysOf, namesOf } from "../../static/shell/keys.js";
+import { isByAlt, namesOf } from "../../static/shell/key-names.js";
+import { dispatcher, isIgnored, keysOf, working } from "../../static/shell/key-rule.js";
+import { capsOf } from "../../static/shell/keys.js";
 import { PAGE, written } from "../../tools/keys.mjs";
 import { matching } from "../../static/shell/command-palette.js";
 
@@ -18,16 +20,18 @@ const free = { inField: false, inDialog: false, loading: false };
 function pressOn(page, { surroundings = free, usable = () => true } = {}) {
   const ran = [];
   let clock = 0;
-  const press = dispatcher({ page, usable, run: (id) => ran.push(id), surroundings: () => surroundings, now: () => clock });
+  const dispatch = dispatcher({ page, usable, run: (id) => ran.push(id), surroundings: () => surroundings });
+  const press = (pressed) => dispatch({ timeStamp: clock, ...pressed });
   return { press, ran, wait: (ms) => { clock += ms; } };
 }
 
 test("no page gives one key two meanings", () => {
   for (const page of pages) {
-    const apart = (key) => key.onlyField || /^(reason|part)-/.test(key.id) || ["take", "edit-call", "stand"].includes(key.id);
-    const taken = keysOf(page).filter((key) => !apart(key)).flatMap(({ keys }) => keys);
-    assert.deepEqual(taken, [...new Set(taken)], page); // a reason takes its digit from a label while it is asked for, "take" Enter from "open"; a decision
-    // its digits from tags and "e" from the answer, which are on the page of a closed ask
+    const mine = keysOf(page).filter((key) => !key.onlyField);
+    for (const [at, { id, keys, when }] of mine.entries()) {
+      const after = mine.slice(at + 1).filter((key) => key.keys.some((spelling) => keys.includes(spelling)));
+      assert.ok(when || !after.length, `${id} and ${after.map((key) => key.id)} on ${page}`);
+    }
   }
 });
 
@@ -220,7 +224,7 @@ test("keys are dead in dialogs, while the next item loads, and with AltGr", () =
 
 test("a press belongs to the item on which it went down, with its repeats and the second key of a pair", () => {
   const around = { ...free, item: "first" };
-  const { press, ran } = pressOn("review", { surroundings: around });
+  const { press, ran, wait } = pressOn("review", { surroundings: around });
   const held = { code: "KeyX", repeat: true };
   press(event("x", held)); // went down before this page
   assert.deepEqual(ran, []);
@@ -232,8 +236,85 @@ test("a press belongs to the item on which it went down, with its repeats and th
   press(event("j", { code: "KeyJ", repeat: true }));
   press(event("q", { code: "KeyQ" }));
   assert.equal(ran.length, 2);
+  wait(1000);
   press(event("j", { code: "KeyJ" }));
   assert.equal(ran.length, 3);
+});
+
+test("a key that is hammered into the next item, as some keyboards repeat it, does nothing until it rests", () => {
+  const around = { ...free, item: "first" };
+  const { press, ran, wait } = pressOn("review", { surroundings: around });
+  press(event("1", { code: "Digit1" }));
+  around.item = "second";
+  for (let count = 0; count < 30; count += 1) {
+    wait(60);
+    press(event("1", { code: "Digit1" }));
+  }
+  assert.equal(ran.length, 1);
+  wait(600);
+  press(event("1", { code: "Digit1" }));
+  assert.equal(ran.length, 2);
+  around.item = "third";
+  press(event("2", { code: "Digit2" })); // a rhythm is no repeat
+  press(event("1", { code: "Digit1" }));
+  assert.equal(ran.length, 4);
+});
+
+test("a press from before an item could be read is not for it", () => {
+  const around = { ...free, item: "next", since: 100 };
+  const { press, ran, wait } = pressOn("review", { surroundings: around });
+  press(event("a", { code: "KeyA" })); // it waited for the page
+  wait(100);
+  press(event("x", { code: "KeyX" }));
+  assert.deepEqual(ran, ["reject"]);
+  around.since = Infinity; // not painted yet
+  press(event("z", { code: "KeyZ" }));
+  assert.deepEqual(ran, ["reject"]);
+});
+
+const SPELLINGS = [...new Set(KEYS.flatMap(({ keys }) => keys))];
+const STATES = [false, true].flatMap((inField) => [false, true].map((onButton) => ({ ...free, inField, onButton })));
+
+/** Press a spelling: its last part as an event. */
+function pressed(press, spelling) {
+  for (const part of spelling.split(" ")) {
+    const names = part.split("+");
+    const key = names.at(-1) === "Space" ? " " : names.at(-1);
+    press(event(key, { ctrlKey: names.includes("Ctrl"), shiftKey: names.includes("Shift") }));
+  }
+}
+
+test("what is drawn is what works now: a press runs the key that is drawn for it, on every page and in every state", () => {
+  for (const page of [...pages, "plain"]) {
+    for (const surroundings of STATES) {
+      for (const part of [0, 1, 2]) {
+        const usable = (id) => (id.length + part) % 3 > 0 || part === 2;
+        const drawn = new Map(working(keysOf(page), usable, surroundings).flatMap(({ id, keys }) => keys.map((key) => [key, id])));
+        for (const spelling of SPELLINGS.filter((one) => !one.includes(" "))) {
+          const { press, ran } = pressOn(page, { surroundings, usable });
+          pressed(press, spelling);
+          assert.deepEqual(ran, drawn.has(spelling) ? [drawn.get(spelling)] : [], `${spelling} on ${page}`);
+        }
+        for (const spelling of [...drawn.keys()].filter((one) => one.includes(" "))) {
+          const { press, ran } = pressOn(page, { surroundings, usable });
+          pressed(press, spelling);
+          assert.equal(ran.at(-1), drawn.get(spelling), `${spelling} on ${page}`);
+        }
+      }
+    }
+  }
+});
+
+test("a cap is drawn by the module of keys alone", () => {
+  const hand = files("static/", ".js").filter((text) => /["'`]kbd["'`]/.test(text) && !text.includes("function printCaps"));
+  assert.deepEqual(hand.map((text) => text.slice(0, 80)), []);
+});
+
+test("the search key is promised for the pages that have a search", () => {
+  const texts = new Map(readdirSync(new URL("templates/", here), { recursive: true }).filter((name) => name.endsWith(".html")).map((name) => [name, readFileSync(new URL(`templates/${name}`, here), "utf8")]));
+  const searched = (text, seen = new Set()) => /\bdata-search\b/.test(text) || [...text.matchAll(/include "([^"]+)"/g)].some(([, name]) => !seen.has(name) && searched(texts.get(name) || "", new Set([...seen, name])));
+  const having = [...texts.values()].filter((text) => searched(text)).flatMap((text) => text.match(/block page_name %\}(\w+)/)?.[1] || []);
+  assert.deepEqual(KEYS.find(({ id }) => id === "search").page.split(" ").sort(), having.sort());
 });
 
 test("a key without a deed on this page does nothing", () => {

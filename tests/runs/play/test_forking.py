@@ -423,6 +423,7 @@ def test_correction_is_proven_by_a_fork(parent, ada, edo, rita):
     address = f"/episodes/{parent.pk}/proof?correction={fix.pk}"
     assert "unverified" in part(ada, address) and "Prove it" in part(ada, address)
     assert "Prove it" not in part(edo, address), "an expert launches nothing"
+    assert "Your role can't launch" in part(edo, address) and "Your role" not in part(ada, address)
     Episode.every.filter(pk=parent.pk).update(policy_kind="model")
     browser = as_person(ada)
     assert "Correction by" in html(browser.get(f"/episodes/{parent.pk}/fork?step={seq}&correction={fix.pk}"))
