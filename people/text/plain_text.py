@@ -8,15 +8,17 @@ from __future__ import annotations
 import re
 import unicodedata
 
-# Tabs and line ends stay. The last two ranges are marks that reorder the text around them.
-_UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+from people.text.invisible import SIGNS, belongs
+
+# Tabs and line ends stay. The last two ranges are marks that reorder the text around them; the group draws nothing.
+_UNSAFE = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]|([{SIGNS}])")
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 _NAMES = ["NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "BEL", "BS", "HT", "LF", "VT", "FF", "CR", "SO", "SI"]
 _NAMES += ["DLE", "DC1", "DC2", "DC3", "DC4", "NAK", "SYN", "ETB", "CAN", "EM", "SUB", "ESC", "FS", "GS", "RS", "US"]
 # The same marks as UTF-8: a page is searched without decoding it.
 _TURNING = re.compile(b"\xe2\x80[\xaa-\xae]|\xe2\x81[\xa6-\xa9]")
 _HALVES = re.compile("[\x00\ud800-\udfff]")
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029]")
+_RETURNS = re.compile("\r")
 LOOKED_AT = 4000
 """Characters that are searched for a first line."""
 
@@ -26,12 +28,17 @@ def _name(code: int) -> str:
 
 
 def _as_codes(pattern: re.Pattern[str], text: str) -> str:
-    return pattern.sub(lambda match: f"⟨{_name(ord(match[0]))}⟩", text)
+    return pattern.sub(_as_code, text)
+
+
+def _as_code(match: re.Match[str]) -> str:
+    is_part = match.re is _UNSAFE and match[1] and belongs(match.string, match.start())
+    return match[0] if is_part else f"⟨{_name(ord(match[0]))}⟩"
 
 
 def clean(text: object) -> str:
-    """Return text that any page can contain. Control characters, and those that break encoding or reorder lines, become
-    visible names or codes; tabs and line ends stay."""
+    """Return text that any page can contain. Control characters, and those that break encoding, reorder lines or draw
+    nothing, become visible names or codes; tabs and line ends stay, and joiners inside words and emoji."""
     return _as_codes(_UNSAFE, str(text))
 
 
@@ -67,9 +74,9 @@ def with_line_ends(text: str) -> str:
 def printable(text: object) -> str:
     """Return text for mail, terminals and files, which have no template.
 
-    Control characters and direction marks become codes, too. Line breaks and tabs stay.
+    A carriage return becomes a code, too. Line breaks and tabs stay.
     """
-    return _as_codes(_CONTROLS, clean(text))
+    return _as_codes(_RETURNS, clean(text))
 
 
 def first_line(text: object, limit: int) -> str:

@@ -13,8 +13,6 @@ from people.text.plain_text import clean
 # U+2212 is the minus sign of typography, which NFKC leaves as it is.
 _FORMULA = ("=", "+", "-", "@", "\u2212")
 _BREAKS = ("\t", "\r", "\n")
-_BLANK = "\u115f\u1160\u2800"
-"""Signs that are letters or symbols by their category, and show nothing."""
 
 
 def in_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -28,7 +26,7 @@ def in_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 def inert(value: Any) -> Any:
     """Return a cell that spreadsheets read as text: an apostrophe precedes what they would run.
 
-    Spreadsheets read full-width signs as their plain ones, and skip blanks and invisible signs before them.
+    Spreadsheets read full-width signs as their plain ones, and skip blanks before them. What draws nothing is a code.
     """
     if not isinstance(value, str):
         return value
@@ -38,4 +36,4 @@ def inert(value: Any) -> Any:
 
 
 def _is_skipped(sign: str) -> bool:
-    return unicodedata.category(sign)[0] in "CZM" or sign in _BLANK
+    return unicodedata.category(sign)[0] in "CZM"

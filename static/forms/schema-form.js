@@ -219,7 +219,7 @@ function field(name, schema, required, value) {
 /** Return a warning if a text does not look as it will be sent: a field shows control characters as they are. */
 export function turnedWords(text) {
   const codes = visible(text);
-  return codes === text ? "" : `holds characters that turn lines around: ${codes.slice(0, WORDS)}`;
+  return codes === text ? "" : `holds characters that draw nothing or turn lines around: ${codes.slice(0, WORDS)}`;
 }
 
 /** Return the control of an argument; it can hold the value that it begins with, whether the schema allows it or not. */

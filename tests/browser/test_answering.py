@@ -399,7 +399,7 @@ def test_typed_call_arrives_digit_by_digit_and_line_by_line(house, agent, person
     note, warning = edo.locator("[data-argument=note]"), edo.locator("[data-argument=note] ~ [data-turned]")
     expect(warning).to_be_hidden()
     note.fill("42\u202e71\n\tnext")
-    expect(warning).to_have_text(re.compile("holds characters that turn lines around: 42⟨U\\+202E⟩71"))
+    expect(warning).to_have_text(re.compile("holds characters that draw nothing or turn lines around: 42⟨U\\+202E⟩71"))
     edo.keyboard.press("Control+Enter")
     expect(edo).not_to_have_url(re.compile(ask))
     advice = agent.look(ask)["advice"]

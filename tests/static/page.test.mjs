@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { ago, clock, inFull, level, timeIn } from "../../static/shell/clock.js";
 import { matters } from "../../static/lists/queue.js";
@@ -187,12 +188,19 @@ test("texts that turn lines around are shown as codes and sent as they are", () 
   assert.equal(visible("a\u202eb\u2067\0\ud800😀 עברית"), "a⟨U+202E⟩b⟨U+2067⟩⟨NUL⟩⟨U+D800⟩😀 עברית");
   const turned = "to\u202enimda";
   const { arguments: given, problems } = read({ [turned]: "x" }, { properties: { [turned]: {}, "b\u2067": {} }, required: ["b\u2067"] });
+
+test("scripts show signs that draw nothing as the server does", () => {
+  const { stay, codes } = JSON.parse(readFileSync(new URL("../people/text/invisible_cases.json", import.meta.url), "utf8"));
+  for (const text of stay) assert.equal(visible(text), text);
+  for (const [text, shown] of Object.entries(codes)) assert.equal(visible(text), shown);
+  assert.equal(visible("\u200d\u{e0041}".repeat(50_000)).length, 17 * 50_000);
+});
   assert.deepEqual([given, problems], [{ [turned]: "x" }, ["b⟨U+2067⟩ is missing"]]);
   assert.equal(helpOf({ description: "say \u202dit\u2069", format: "\u2066" }), "say ⟨U+202D⟩it⟨U+2069⟩; ⟨U+2066⟩");
   assert.equal(chosen("to⟨U+202E⟩nimda", [turned, "close"]).name, turned);
   assert.match(chosen("\u202e", ["close"]).words, /⟨U\+202E⟩/);
   assert.equal(turnedWords("plain עברית"), "");
-  assert.match(turnedWords("42\u202e71"), /^holds characters that turn lines around: 42⟨U\+202E⟩71$/);
+  assert.match(turnedWords("42\u202e71"), /^holds characters that draw nothing or turn lines around: 42⟨U\+202E⟩71$/);
   assert.equal(wordsOf(409, "application/json", '{"error":{"code":"x","message":"m\u202ea has it"}}').message, "m⟨U+202E⟩a has it");
   assert.equal(wordsOf(400, "text/plain", "m\u2067a").message, "m⟨U+2067⟩a");
   assert.match(leaseWords({ taken: true, holder: "m\u202ea" }).words, /Claimed by m⟨U\+202E⟩a/);
