@@ -1,11 +1,18 @@
-"""Reads: how many forks the trees of episodes have. Forks of branches belong to the tree of the episode at its top."""
+"""Reads: how many forks the trees of episodes have, and how their branches went on. Forks of branches belong to the
+tree of the episode at its top."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from episodes.models import Episode, Fork
+from awmclient.nouns.kinds import is_ask, is_call
+from episodes.models import Episode, Fork, Step
+
+ACTS = ("role", "content", "name", "arguments", "question")
+"""What an agent chose in a step; results, times and IDs are not its own."""
 
 
 def forks_asked(episodes: Collection[str]) -> dict[str, int]:
@@ -18,6 +25,20 @@ def forks_asked(episodes: Collection[str]) -> dict[str, int]:
         below = Fork.objects.filter(parent__fork__in=level).values_list("pk", "parent__fork_id")
         level = {pk: level[above] for pk, above in below}
     return {pk: asked[root] for pk, root in roots.items()}
+
+
+def continuations(branches: Sequence[Episode]) -> dict[str, str]:
+    """Return a digest of all that the agent of each branch said and called behind the step at which it was forked, by
+    branch; equal ones chose the same. Branches without a step of their own are left out."""
+    begins = {branch.pk: branch.branch_seq or 0 for branch in branches}
+    digests: dict[str, hashlib._Hash] = {}
+    rows = Step.objects.filter(episode__in=begins).order_by("episode", "seq").values_list("episode_id", "seq", "body")
+    for pk, seq, body in rows.iterator():
+        step = json.loads(body)
+        if seq > begins[pk] and (step.get("role") == "assistant" or is_call(step) or is_ask(step)):
+            chosen = json.dumps([step["kind"], *(step.get(name) for name in ACTS)])
+            digests.setdefault(pk, hashlib.sha256()).update(chosen.encode("utf-8", "surrogatepass") + b"\n")
+    return {pk: digest.hexdigest() for pk, digest in digests.items()}
 
 
 def _roots(episodes: Collection[str]) -> dict[str, str]:

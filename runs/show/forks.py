@@ -160,9 +160,24 @@ def shown_by(
         return forked.finding(arms[0], arms[1], changed, kept, forks=asked, fixed=fixed)
 
     now = reading(ends)
+    if now.verdict and _repeats_itself(fork, branches, ends):
+        return forked.repeated(now)
     # few differ, and only a difference that is said needs the first outcomes
     first = first_reading(ends, branches) if now.verdict else None
     return now if first is None else rereading.fork(now, reading(first))
+
+
+def _repeats_itself(fork: Fork, branches: Sequence[Episode], ends: Mapping[str, str]) -> bool:
+    """Return whether the model chose the same in every branch of an arm, without sampling or behind a cache, so that an
+    arm is one observation. A model that varies in one arm samples, and draws that are alike in the other are draws;
+    arms of two models have one each."""
+    went_on = trees.continuations([branch for branch in branches if branch.pk in ends])
+    alike = []
+    for arm in (BranchArm.TREATED, BranchArm.CONTROL):
+        mine = [branch.pk for branch in branches if branch.branch_arm == arm and branch.pk in ends]
+        same = {(went_on.get(pk, pk), ends[pk]) for pk in mine}
+        alike.append(len(mine) > 1 and len(same) == 1)
+    return any(alike) if "policy" in fork.change else all(alike)
 
 
 def first_reading(now: Mapping[str, str], branches: Sequence[Episode]) -> dict[str, str] | None:

@@ -162,6 +162,13 @@ def finding(
     return ForkFinding(*both, verdict, f"{counts}. {numbers}: {end}.{shared}{without}", delta, span, p)
 
 
+def repeated(shown: ForkFinding) -> ForkFinding:
+    """Return what a fork shows whose model repeats itself."""
+    counts, _, _ = shown.sentence.partition(". ")
+    reason = "Its model chose the same in every branch of an arm, so an arm is one observation: nothing is shown."
+    return ForkFinding(shown.treated, shown.control, "", f"{counts}. {reason}")
+
+
 def _is_robust(treated: ForkArm, control: ForkArm, delta: float, level: float) -> bool:
     """Return whether a difference is shown although all lost branches had ended against it."""
     up = delta > 0

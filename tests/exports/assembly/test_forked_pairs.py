@@ -40,8 +40,8 @@ def root(actor, key="root"):
     return one
 
 
-def forked(actor, one, seq, change, wins=(8, 1), **more):
-    """A fork with eight ended branches of each arm, so many of them complete."""
+def forked(actor, one, seq, change, wins=(8, 1), alike=False, **more):
+    """A fork with eight ended branches of each arm, so many of them complete, and alike or each in its own words."""
     made = Fork.objects.create(
         project=actor.project, parent=one, seq=seq, change=change, tries=8, knowledge="hindsight", grade="exact",
         created_by="ada",
@@ -56,6 +56,10 @@ def forked(actor, one, seq, change, wins=(8, 1), **more):
             )  # fmt: skip
             copies = one.steps.exclude(kind="verification").values("seq", "kind", "body", "at")
             Step.objects.bulk_create(Step(episode=branch, **copy) for copy in copies)
+            if not alike:
+                last = 1 + max(branch.steps.values_list("seq", flat=True))
+                own = {"seq": last, "kind": "message", "role": "assistant", "content": f"{number}", "turn": last}
+                Step.objects.create(episode=branch, seq=last, kind="message", body=json.dumps(own), at=timezone.now())
             reward_type = "complete" if number < good else "others"
             VerifierOutcome.objects.create(episode=branch, source="verifier", reward_type=reward_type, reward=1.0)
     return made
@@ -136,6 +140,24 @@ def test_difference_of_corrected_outcomes_alone_is_withheld(ada):
     assert (found.treated.complete, found.control.complete, found.verdict) == (8, 0, "")
     assert found.sentence.startswith("Withheld after an erratum. On the corrected outcomes alone: Changed call: 8 of 8")
     assert found.sentence.endswith("so only a new fork can show it.") and pinned(ada) == []
+
+
+def test_model_that_repeats_itself_shows_nothing(ada):
+    """At temperature 0 all branches of an arm are one draw: words that mean nothing were better or worse in a third."""
+    one, change = root(ada), {"call": {"name": "merge", "arguments": {"id": 9}}}
+    made = forked(ada, one, 2, change, (8, 0), alike=True)
+    found = found_by(ada, made)
+    assert (found.verdict, found.difference, pinned(ada)) == ("", None, [])
+    assert found.sentence == (
+        "Changed call: 8 of 8 complete; recorded call: 0 of 8. Its model chose the same in every branch of an arm, so "
+        "an arm is one observation: nothing is shown."
+    )
+    step = Step.objects.filter(episode__fork=made, episode__branch_arm="control", seq=4).first()
+    Step.objects.filter(pk=step.pk).update(body=step.body.replace("Done.", "Merged."))
+    assert found_by(ada, made).verdict == "better", "a model that varies samples"
+    Fork.objects.filter(pk=made.pk).update(change={"policy": "model:large"})
+    made.refresh_from_db()
+    assert not found_by(ada, made).verdict, "the other model repeats itself"
 
 
 def test_difference_of_both_readings_is_shown_and_pinned(ada):
