@@ -18,6 +18,7 @@ from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET, require_POST
 
+from awmclient.choosing import testing
 from awmclient.choosing.chat import EndpointConfig
 from awmweb import beat
 from awmweb.demo import removing
@@ -28,6 +29,7 @@ from episodes.pages.one import episode_page
 from episodes.show import durability, wall
 from episodes.show import legend as sheet
 from episodes.visible import visibility
+from experts import llm
 from experts.find import board
 from experts.models import Ask
 from experts.who import advisers, online
@@ -316,7 +318,7 @@ def _role(title: str, prefix: str, words: str, endpoint: EndpointConfig | None, 
 @require_POST
 @member_required(may_launch)
 def test_model(request: MemberRequest, role: str) -> HttpResponse:
-    """Ask the endpoint for one word and show its response or its error."""
+    """Test the endpoint as its role needs it, and show the result and what to set."""
     kind, _, name = role.partition(":")
     if kind not in ROLES or (name and (kind != "agent" or name not in settings.AGENT_ENDPOINTS)):
         raise NotFound
@@ -328,7 +330,8 @@ def test_model(request: MemberRequest, role: str) -> HttpResponse:
     if role == ELSEWHERE:
         words = "Only the environment server can call the judge. Run: python manage.py checkpack --judge"
         return render(request, "awmweb/_model_test.html", {"ok": False, "words": words})
-    probe = asyncio.run(endpoint.probe())
+    prefix = f"{ROLES[kind][0]}{name.upper() + '_' if name else ''}"
+    probe = asyncio.run((llm.tested if kind == "expert" else testing.check_endpoint)(endpoint, prefix))
     return render(request, "awmweb/_model_test.html", {"ok": probe.ok, "words": probe.message})
 
 

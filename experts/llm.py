@@ -23,7 +23,8 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 from django.utils import timezone
 
-from awmclient.choosing.chat import PROBE_S, TRIES, ChatClient, EndpointCheck, EndpointConfig
+from awmclient.choosing.chat import TRIES, ChatClient, EndpointConfig
+from awmclient.choosing.testing import EndpointCheck, explained
 from awmclient.errors import EndpointError
 from awmclient.schema import ToolCall
 from awmenv import spans
@@ -94,15 +95,16 @@ SAMPLE = {
 """The question of a test: what the desk sends, with made-up data."""
 
 
-async def tested(endpoint: EndpointConfig) -> EndpointCheck:
-    """Ask an expert model the question of a test. It passes if the desk could send the answer to an agent."""
+async def tested(endpoint: EndpointConfig, prefix: str = "") -> EndpointCheck:
+    """Ask an expert model the question of a test. It passes if the desk could send the answer to an agent. `prefix` is
+    that of its settings, to name them."""
     # one try: the person who pressed Test wants the first result
-    client, start = ChatClient(endpoint, tries=1, timeout_s=min(endpoint.timeout_s, PROBE_S)), time.monotonic()
+    client, start = ChatClient(endpoint, tries=1), time.monotonic()
     messages = [{"role": "system", "content": RULES}, {"role": "user", "content": json.dumps(SAMPLE)}]
     try:
         message = await client.complete_json(messages)
     except EndpointError as error:
-        return EndpointCheck(False, error.message, time.monotonic() - start)
+        return EndpointCheck(False, explained(error.message, prefix), time.monotonic() - start)
     content = message.get("content")
     words = content if isinstance(content, str) else ""
     took = time.monotonic() - start

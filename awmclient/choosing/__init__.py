@@ -2,6 +2,7 @@
 
     chat      a policy that asks a chat model
     options   options of a model's requests
+    testing   whether an endpoint takes tools
     scripted  a policy that runs a script
     captures  token traces of a capture server
 

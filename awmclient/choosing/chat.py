@@ -1,7 +1,7 @@
 """A policy that asks a chat model over the OpenAI protocol, and the client of its endpoint.
 
 Owns requests to a model endpoint, their retries and their errors. Leaves messages to `conversation.py` and reading
-calls to `toolcalls.py`. Called by our worker, by the settings page's *Test* button and by expert models. A key never
+calls to `toolcalls.py`. Called by our worker, by `testing.py` and by expert models. A key never
 leaves through repr, error or log.
 """
 
@@ -31,7 +31,7 @@ from awmclient.words.conversation import messages, offered
 from awmclient.words.encoding import encode
 from awmclient.words.endings import is_stopped, reason_of
 from awmclient.words.textcalls import text_calls
-from awmclient.words.thinking import FIELDS, MODES, ReasoningField, ReasoningMode, read_reasoning, with_reasoning
+from awmclient.words.thinking import FIELDS, MODES, ReasoningField, ReasoningMode, read_reasoning
 from awmclient.words.toolcalls import Call, as_written, native_calls
 
 TRIES = 4
@@ -42,22 +42,12 @@ NO_ANSWER = "no answer within"
 """How the words of an endpoint begin that did not answer in its time."""
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 10.0
-PROBE_S = 20.0
 LOOK_S = 5.0
 """The most that a look takes for whether an endpoint takes requests."""
 _WORDS = 1500
 _plain_endpoints: set[tuple[str, str]] = set()
 """Address and model of endpoints that refuse `response_format`, as far as this process asked them."""
 _READY = {"role": "user", "content": "Answer with the single word: ready"}
-
-
-@dataclass(frozen=True)
-class EndpointCheck:
-    """The result of the *Test* button."""
-
-    ok: bool
-    message: str
-    duration_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -113,25 +103,6 @@ class EndpointConfig:
         """Return a response of the endpoint, a text or any JSON value, without its key, header and query values."""
         return blotted(answer, secrets_of(self.api_key, self.headers, self.query))
 
-    async def probe(self) -> EndpointCheck:
-        """Ask for one word, once, and again with reasoning in the history if the endpoint is to get it back.
-
-        The message is the endpoint's, also for an error.
-        """
-        start = time.monotonic()
-        client = ChatClient(self, tries=1, timeout_s=min(self.timeout_s, PROBE_S))
-        try:
-            message = await client.complete([_READY])
-            if self.reasoning != "none":
-                await client.complete(self._history(message))
-        except EndpointError as error:
-            return EndpointCheck(False, error.message, time.monotonic() - start)
-        content, reasoning = read_reasoning(message, tags=self.reasoning_field == "tags")
-        words = content.strip()[:200] or "(no words)"
-        if reasoning is not None and self.reasoning == "none":
-            words += " (it thinks; REASONING is none, so it gets none of it back)"
-        return EndpointCheck(True, f"{self.model}: {words}", time.monotonic() - start)
-
     async def away(self) -> str:
         """Return why the endpoint takes no request now, in its own words; empty if it does.
 
@@ -146,16 +117,6 @@ class EndpointConfig:
         with contextlib.suppress(EndpointError):
             await client.complete([_READY], max_tokens=1)
         return refusals[-1]
-
-    def _history(self, message: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return a conversation that holds the reasoning of this message, or made-up reasoning if it has none."""
-        content, reasoning = read_reasoning(message, tags=self.reasoning_field == "tags")
-        reply = {"role": "assistant", "content": content or "ready"}
-        return [
-            _READY,
-            with_reasoning(reply, reasoning or {"text": "One word.", "form": "field"}, self.reasoning_field),
-            _READY,
-        ]
 
 
 def _address(name: str, value: str) -> str:

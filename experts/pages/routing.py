@@ -343,5 +343,6 @@ def test_expert(request: MemberRequest, name: str) -> HttpResponse:
     endpoint = settings.EXPERT_ENDPOINTS.get(name)
     if endpoint is None:
         raise NotFound("No expert model has this name.")
-    probe = asyncio.run(llm.tested(endpoint))
+    prefix = "AWMWEB_EXPERT_" if name == "expert" else f"AWMWEB_EXPERT_{name.upper()}_"
+    probe = asyncio.run(llm.tested(endpoint, prefix))
     return render(request, "awmweb/_model_test.html", {"ok": probe.ok, "words": probe.message})

@@ -2,6 +2,7 @@
 
 import pytest
 
+from awmclient.choosing import testing
 from awmclient.choosing.chat import ChatClient, EndpointConfig
 from awmclient.choosing.options import fields_of, options_in, options_of
 from tests.awmclient.openai_server import OpenAIServer
@@ -50,7 +51,7 @@ async def test_every_request_has_the_options_of_its_endpoint():
         served = EndpointConfig(server.base_url, "toy", options=endpoint.options)
         await ChatClient(served).complete([])
         await ChatClient(served).complete([], temperature=1)
-        await served.probe()
+        await testing.check_endpoint(served)
     finally:
         await server.kill()
     first, second, probed = server.bodies

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from awmclient.choosing.chat import ChatPolicy, EndpointConfig
+from awmclient.choosing.testing import check_endpoint
 from awmclient.loop.rollout import rollout
 from awmclient.schema import REASONING_MAX, STEP
 from awmclient.testing import FakeEnv, MemoryDashboard
@@ -150,19 +151,19 @@ async def test_endpoint_that_wants_its_reasoning_back_gets_it():
     last = server.bodies[-1]["messages"]
     before = [step for step in kept.steps(done.episode) if step.get("turn", 0) < 3]
     assert messages(before, "all") == last
-    assert (await endpoint.probe()).ok
+    assert "must carry their reasoning" not in (await check_endpoint(endpoint)).message
     await server.kill()
 
 
 async def test_probe_tells_that_reasoning_in_a_history_is_refused():
     def reply(body):
         extra = [name for one in body["messages"] for name in one if name not in ("role", "content")]
-        return error(422, f"unknown field {extra[0]}") if extra else "ready"
+        return error(422, f"unknown field {extra[0]}") if extra else tool_call("ready", {"word": "yes"})
 
     server = OpenAIServer(reply)
     await server.start()
-    assert (await EndpointConfig(server.base_url, "toy").probe()).ok
-    found = await EndpointConfig(server.base_url, "toy", reasoning="all").probe()
+    assert (await check_endpoint(EndpointConfig(server.base_url, "toy"))).ok
+    found = await check_endpoint(EndpointConfig(server.base_url, "toy", reasoning="all"))
     assert not found.ok and "unknown field reasoning_content" in found.message
     await server.kill()
 

@@ -16,7 +16,7 @@ from experts.record import desk
 from people.errors import Invalid, NotFound
 from people.models import AuditEntry, Membership
 from people.record.members import ensure_member, set_skills
-from tests.awmclient.openai_server import OpenAIServer, answering
+from tests.awmclient.openai_server import OpenAIServer, answering, tool_call
 from tests.browsing import as_person, html
 
 
@@ -169,7 +169,7 @@ def test_models_page_shows_status_and_tests_each(ada, edo, settings, project):
 
 
 def test_models_page_tests_further_agent_models(ada, settings):
-    server = OpenAIServer(lambda body: "ready")
+    server = OpenAIServer(lambda body: tool_call("ready", {"word": "yes"}))
     with answering(server):
         settings.AGENT_ENDPOINTS = {"tuned": endpoint(server.base_url)}
         page = html(as_person(ada).get("/models/"))

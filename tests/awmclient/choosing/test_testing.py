@@ -1,0 +1,70 @@
+"""*Test endpoint*: a server that drops tools, refuses them or is slow is told from one whose model calls them."""
+
+import asyncio
+import json
+import socket
+
+import pytest
+from starlette.responses import JSONResponse
+
+from awmclient.choosing.chat import EndpointConfig
+from awmclient.choosing.testing import check_endpoint
+from tests.awmclient.openai_server import OpenAIServer, error, tool_call
+
+
+def counted(message, prompt_tokens=400, ending="stop"):
+    if isinstance(message, str):
+        message = {"role": "assistant", "content": message}
+    choice = {"index": 0, "message": message, "finish_reason": ending}
+    return JSONResponse({"choices": [choice], "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": 3}})
+
+
+CALL = tool_call("ready", {"word": "yes"})
+IN_TEXT = '<tool_call>{"name": "ready", "arguments": {"word": "yes"}}</tool_call>'
+BROKEN = tool_call("ready", {})
+BROKEN["tool_calls"][0]["function"]["arguments"] = "{oops"
+
+
+@pytest.mark.parametrize(
+    ("reply", "ok", "words"),
+    [
+        (counted(CALL), True, "toy: called the tool ready, 400 tokens of prompt"),
+        (counted(CALL, 0), True, "toy: called the tool ready"),
+        (counted(IN_TEXT), True, "in its text: give the server a parser of tool calls"),
+        (counted("ready", 39), False, "the server dropped the tool. It has"),
+        (counted("ready"), False, "it got the tool and did not call it, 400 tokens of prompt."),
+        (counted("Let me see", ending="length"), False, "cut at its limit of tokens before a call. Raise max_tokens"),
+        (counted(BROKEN), False, "its call cannot be read"),
+        (error(400, "toy does not support tools"), False, "The server takes no tools"),
+        (error(401, "no key"), False, "Set AWMWEB_AGENT_API_KEY"),
+        (error(404, "no such model"), False, "Correct AWMWEB_AGENT_BASE_URL or AWMWEB_AGENT_MODEL."),
+        (error(503, "Loading model"), False, "503: Loading model. Try again when the server has started"),
+    ],
+)
+async def test_test_says_whether_tools_work_and_what_to_set(reply, ok, words):
+    server = OpenAIServer(lambda body: reply)
+    await server.start()
+    try:
+        result = await check_endpoint(EndpointConfig(server.base_url, "toy"), "AWMWEB_AGENT_")
+    finally:
+        await server.kill()
+    assert (result.ok, words in result.message) == (ok, True), result.message
+    assert [tool["function"]["name"] for tool in server.bodies[0]["tools"]] == ["ready"] and len(server.bodies) == 1
+    assert len(json.dumps(server.bodies[0]["tools"])) > 700, "short tools could not be told from none"
+
+
+async def test_test_has_the_time_of_the_endpoint(monkeypatch):
+    limits, real = [], asyncio.timeout
+    monkeypatch.setattr(asyncio, "timeout", lambda seconds: limits.append(seconds) or real(seconds))
+    endpoint = EndpointConfig("http://127.0.0.1:9/v1", "toy", timeout_s=900)
+    result = await check_endpoint(endpoint, "AWMWEB_AGENT_")
+    assert 900 in limits and "Start the server, or correct AWMWEB_AGENT_BASE_URL." in result.message
+
+
+async def test_slow_endpoint_says_which_setting_is_its_time():
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        endpoint = EndpointConfig(f"http://127.0.0.1:{silent.getsockname()[1]}/v1", "toy", timeout_s=0.5)
+        result = await check_endpoint(endpoint, "AWMWEB_AGENT_TUNED_")
+    assert result.message.startswith("no answer within 0.5 s. Raise AWMWEB_AGENT_TUNED_TIMEOUT_S if")
