@@ -14,7 +14,7 @@ from runs.launch import briefings, preflight
 from runs.models import Arm
 from runs.plan import limits, servers
 from runs.plan.plans import briefing_words, to_yaml
-from runs.show import asking, causes, charts, curve, errata, helping, model_turns, overview, tables
+from runs.show import asking, causes, charts, curve, errata, model_turns, overview, tables
 from runs.show.comparison import RunComparison
 from runs.show.overview import RunCard, TaskRow
 from runs.show.tables import TABLES, of_completions, repeats
@@ -26,13 +26,11 @@ REWARDS_DRAWN = 2000
 
 @dataclass(frozen=True)
 class RunHead:
-    """The head of the page: the finding, what and whom the run waits for, how asks ended, why episodes failed, and
-    what their models wrote."""
+    """The head of the page: the finding, what the run waits for, why episodes failed, and what their models wrote."""
 
     sentence: str
     card: RunCard
     waits: list[str]
-    help: list[helping.ArmHelp]
     server: servers.ServerReport | None
     causes: causes.Causes
     turns: list[str]
@@ -115,9 +113,8 @@ def _head(actor: Actor, comparison: RunComparison, card: RunCard) -> RunHead:
     plan = comparison.plan
     sentence = preflight.finding(plan).words if preflight.is_trial(plan) else comparison.sentence
     server = servers.ServerReport(**plan.server) if plan.server else None
-    ended = helping.of_arms(plan, [arm.name for arm in card.arms])
     turns = [line for arm in model_turns.turns_of(actor, plan.run) for line in arm.lines]
-    return RunHead(sentence, card, limits.waits(plan), ended, server, causes.causes_of(actor, plan.run), turns)
+    return RunHead(sentence, card, limits.waits(plan), server, causes.causes_of(actor, plan.run), turns)
 
 
 def _findings(actor: Actor, comparison: RunComparison, card: RunCard) -> RunFindings:

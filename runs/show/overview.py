@@ -30,7 +30,7 @@ from runs.plan import replaceable
 from runs.plan.plans import briefing_words
 from runs.show import comparison, helping
 from runs.show.comparison import RunComparison, counted_as
-from runs.show.helping import WaitingAgents
+from runs.show.helping import ArmHelp, WaitingAgents
 from runs.statistics.compare import Try
 from runs.taskset import probes
 
@@ -58,6 +58,8 @@ class ArmBar:
     faults: int = 0
     cancelled: int = 0
     live: int = 0
+    help: ArmHelp | None = None
+    """How its asks ended; None without any, and in a list."""
 
     @property
     def left_out(self) -> int:
@@ -232,6 +234,7 @@ def _left(plans: Iterable[Plan], waiting: Mapping[str, WaitingAgents]) -> dict[s
 
 def card_of(compared: RunComparison) -> RunCard:
     """Return a compared run with the counts of its comparison, so that bars and finding agree and are read together."""
+    ends = {one.arm: one for one in helping.of_arms(compared.plan, [arm.name for arm in compared.arms])}
     bars = [
         ArmBar(
             arm.name,
@@ -243,6 +246,7 @@ def card_of(compared: RunComparison) -> RunCard:
             finished=arm.complete + arm.others,
             faults=sum(arm.excluded.values()),
             live=arm.live,
+            help=ends.get(arm.name),
         )
         for arm in compared.arms
     ]
