@@ -14,8 +14,9 @@ from typing import Any
 
 from awmclient.choosing.chat import NO_ANSWER, ChatClient, EndpointConfig
 from awmclient.errors import EndpointError, MalformedCall
+from awmclient.words.textcalls import text_calls
 from awmclient.words.thinking import read_reasoning, with_reasoning
-from awmclient.words.toolcalls import native_calls, text_calls
+from awmclient.words.toolcalls import native_calls
 
 NAME = "ready"
 CHARS_PER_TOKEN = 8
@@ -73,7 +74,7 @@ def _judged(endpoint: EndpointConfig, message: Mapping[str, Any]) -> tuple[bool,
     note = " (it thinks; REASONING is none, so it gets none of it back)" if thinks else ""
     try:
         native = native_calls(message.get("tool_calls") or [])
-        called = [call.name for call in native or text_calls(content)]
+        called = [call.name for call in native or text_calls(content, [NAME])]
     except MalformedCall as error:
         return False, f"its call cannot be read: {error.message}{note}"
     if NAME in called:

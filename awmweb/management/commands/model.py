@@ -12,9 +12,11 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from awmclient.choosing import testing
 from awmclient.choosing.chat import EndpointConfig
 from awmweb.embedded.processes import end_with
 from awmweb.weights import PORT, WeightsError, need
+from experts import llm
 from people.text.in_words import count
 
 PARENT = os.getppid()
@@ -32,7 +34,7 @@ class Command(BaseCommand):
         serve.add_argument("--threads", type=int, default=1, help="threads that compute; default 1")
         serve.add_argument("--slots", type=int, default=1, help="conversations at the same time; default 1")
         serve.add_argument("--template", type=Path, metavar="FILE", help="a chat template in place of the model's own")
-        test = verbs.add_parser("test", help="ask model endpoints of the settings for a word")
+        test = verbs.add_parser("test", help="offer a tool to agent models, and ask expert models for advice")
         test.add_argument("name", nargs="*", help="agent or expert, a further name, or both; all without it")
         convert = verbs.add_parser("convert", help="write a merged checkpoint of transformers as a GGUF file")
         convert.add_argument("merged", type=Path, help="folder with the checkpoint's .safetensors")
@@ -71,8 +73,8 @@ class Command(BaseCommand):
     def test(self, options: dict[str, Any]) -> None:
         """Ask each endpoint that is named, and fail if one of them does not answer as it should."""
         roles = {"agent": settings.AGENT_ENDPOINTS, "expert": settings.EXPERT_ENDPOINTS}
-        endpoints: list[tuple[str, EndpointConfig]] = [
-            (f"{role}:{name}" if name != role else role, endpoint)
+        endpoints: list[tuple[str, str, EndpointConfig]] = [
+            (role, name, endpoint)
             for role, models in roles.items()
             for name, endpoint in models.items()
             if {*options["name"]} <= {role, name}
@@ -80,10 +82,14 @@ class Command(BaseCommand):
         if not endpoints:
             named = f"named {' '.join(options['name'])}" if options["name"] else "configured"
             raise CommandError(f"No model endpoint is {named}.")
-        checks = [(name, asyncio.run(endpoint.probe())) for name, endpoint in endpoints]
-        for name, check in checks:
-            self.stdout.write(f"{'ok' if check.ok else 'failed':6} {name}, {check.duration_s:.1f} s: {check.message}")
-        if failed := sum(not check.ok for _, check in checks):
+        failed = 0
+        for role, name, endpoint in endpoints:
+            prefix = "_".join(["AWMWEB", role.upper(), *([name.upper()] if name != role else []), ""])
+            check = asyncio.run((llm.tested if role == "expert" else testing.check_endpoint)(endpoint, prefix))
+            failed += not check.ok
+            shown = role if name == role else f"{role}:{name}"
+            self.stdout.write(f"{'ok' if check.ok else 'failed':6} {shown}, {check.duration_s:.1f} s: {check.message}")
+        if failed:
             raise CommandError(f"{count(failed, 'endpoint')} failed.")
 
     def convert(self, options: dict[str, Any]) -> None:
