@@ -48,13 +48,15 @@ class Form:
 class Health:
     """Both forms of one task's verifier. `expects_no_change` is true where the pack says that doing nothing is right.
 
-    `unchecked` says why there is nothing to tell; then the rest is empty.
+    `guessed` names the answers without work that the code form accepts there, None if none was tried. `unchecked` says
+    why there is nothing to tell; then the rest is empty.
     """
 
     code: Form = Form()
     sql: Form = Form()
     expects_no_change: bool = False
     unchecked: str = ""
+    guessed: tuple[str, ...] | None = None
 
     @classmethod
     def from_wire(cls, data: Any) -> Self | None:
@@ -64,10 +66,15 @@ class Health:
         code, sql = Form.from_wire(data.get("code")), Form.from_wire(data.get("sql"))
         if code is None or sql is None:
             return None
-        return cls(code, sql, data.get("untouched") is True, str(data.get("unchecked", ""))[:MAX_ERROR])
+        tried = data.get("guessed")
+        guessed = tuple(str(name)[:MAX_ERROR] for name in tried) if isinstance(tried, list | tuple) else None
+        return cls(code, sql, data.get("untouched") is True, str(data.get("unchecked", ""))[:MAX_ERROR], guessed)
 
     def wire(self) -> dict[str, Any]:
-        return asdict(self)
+        fields = asdict(self)
+        if self.guessed is None:
+            del fields["guessed"]
+        return fields
 
     @property
     def passes_unchanged(self) -> bool:
@@ -83,6 +90,7 @@ class Health:
             f"the {name} form does not run on the unmodified database" for name, form in forms if form.state == "fails"
         ]
         remarks += self._about_nothing()
+        remarks += [f"the code form accepts an answer without work: {', '.join(self.guessed)}"] if self.guessed else []
         return remarks + [
             f"the {name} form swallows an error" for name, form in forms if form.state == "runs" and form.error
         ]

@@ -78,8 +78,8 @@ class EndpointConfig:
 
         A bad value raises a `ValueError` that names the variable and never contains its value.
         """
-        names = ("BASE_URL", "API_KEY", "MODEL", "HEADERS", "QUERY", "TIMEOUT_S", "REASONING", "REASONING_FIELD")
-        names += ("OPTIONS",)
+        how = ("TIMEOUT_S", "REASONING", "REASONING_FIELD", "OPTIONS")
+        names = ("BASE_URL", "API_KEY", "MODEL", "HEADERS", "QUERY", *how)
         settings = [environ.get(prefix + name, "").strip() for name in names]
         if not any(settings):
             return None

@@ -6,7 +6,7 @@ They are part of a policy: settings, plans and arms name them, episodes record t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 CHARACTERS = 10_000
@@ -31,7 +31,7 @@ def _is_stop(value: Any) -> bool:
     return fit and 0 < len(words) <= STOPS_MOST
 
 
-RULES = {
+RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "max_tokens": ("a whole number from 1 to 1,000,000", lambda value: _is_whole(1, 1_000_000, value)),
     "temperature": ("a number from 0 to 100", lambda value: _is_number(0, 100, value)),
     "top_p": ("a number from 0 to 1", lambda value: _is_number(0, 1, value)),

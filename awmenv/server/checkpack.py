@@ -2,8 +2,8 @@
 
 The first line has the number of tasks, each further one the result of one of them. Earlier results for the same content
 are read from the records of `AWMENV_CACHE_DIR`, so a stopped pass continues. With `--judge` the configured judge rules
-on evidence without a verdict. `--databases` builds the database of each scenario and loads its app instead, and reports
-the result.
+on evidence without a verdict. With `--guesses` answers that show no work are tried.
+`--databases` builds the database of each scenario and loads its app instead, and reports the result.
 Called by `manage.py loadpack` and `checkpack` as a separate process: it has no secret but the judge's key, and code of
 packs, SQL included, runs in its sandboxed children only.
 """
@@ -31,6 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m awmenv.server.checkpack", description="Check verifiers of packs.")
     parser.add_argument("--packs", action="append", metavar="DIR", required=True)
     parser.add_argument("--judge", action="store_true", help="let the judge rule on SQL evidence")
+    parser.add_argument("--guesses", action="store_true", help="try answers that show no work")
     parser.add_argument("--databases", action="store_true", help="only build the databases")
     options = parser.parse_args(arguments)
     logs.install(logging.WARNING)
@@ -44,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         world.start()
         world.verifiers.require_tier()
-        asyncio.run(_build(world) if options.databases else _check(world, options.judge))
+        asyncio.run(_build(world) if options.databases else _check(world, options.judge, options.guesses))
     except AwmenvError as error:
         print(f"checkpack: {logs.shown(str(error))}", file=sys.stderr)
         return 1
@@ -85,7 +86,7 @@ async def _database(world: World, checkup: Checkup, pack: Pack, name: str, slots
     _say({"pack": pack.name, "scenario": name, **report})
 
 
-async def _check(world: World, with_judge: bool) -> None:
+async def _check(world: World, with_judge: bool, guesses: bool) -> None:
     settings = world.settings
     judge = settings.judge if with_judge else None
     checkup = Checkup(
@@ -95,6 +96,7 @@ async def _check(world: World, with_judge: bool) -> None:
         workers=world.workers,
         at_a_time=settings.verifier_slots,
         judge=judge,
+        guesses=guesses,
     )
     work = [(pack, name) for pack in world.library.packs for name in pack.scenarios]
     _say({"tasks": sum(pack.scenario(name).task_count for pack, name in work)})

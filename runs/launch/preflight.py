@@ -223,9 +223,8 @@ def _value(document: PlanDocument, arm: PlannedArm, name: str) -> str:
     if name == "ask" and value is not None:
         return str(asking_rule(value))
     if name == "options":
-        value = {**(document.options or {}), **(value or {})} or None
-    if isinstance(value, dict):
-        return json.dumps(value, sort_keys=True)
+        options = {**(document.options or {}), **(arm.options or {})}
+        return json.dumps(options, sort_keys=True) if options else "none"
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -136,10 +136,12 @@ def _problems(turns: Any, tools: set[str]) -> Iterator[str]:
             yield from _problems(turn.get(inner), tools)
 
 
-def verifiers(chosen: Sequence[Pack], *, judge: bool = False) -> Iterator[Checked]:
-    """Yield every task when it is checked, filling each pack's report. Raises `VerifiersUnchecked`."""
+def verifiers(chosen: Sequence[Pack], *, judge: bool = False, guesses: bool = False) -> Iterator[Checked]:
+    """Yield every task when it is checked, filling each pack's report; with `guesses` answers without work are tried,
+    which takes several times as long. Raises `VerifiersUnchecked`."""
     by_name = {pack.folder.name: pack for pack in chosen}
-    with _process([pack.folder for pack in chosen], *(["--judge"] if judge else [])) as lines:
+    options = [*(["--judge"] if judge else []), *(["--guesses"] if guesses else [])]
+    with _process([pack.folder for pack in chosen], *options) as lines:
         total, done, last = 0, 0, ""
         for line in lines:
             row = _object(line)

@@ -64,11 +64,21 @@ def add(folder: Path, name: str, code: str | None, sql: str | None, kind: str = 
             stream.write(json.dumps(row) + "\n")
 
 
+GUESSED = {
+    "digit": ("'complete' if '3' in str(final_answer) else 'others'", ("digits",)),
+    "any_words": ("'complete' if final_answer else 'others'", ("digits", "a call in words", "one word", "the task")),
+    "right_words": ("'complete' if final_answer == 'Three items.' else 'others'", ()),
+    "nothing": ("'complete'", ()),
+}
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: OpenFolders) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("checkup")
     for name, (code, sql, _) in CASES.items():
         add(folder / "pack", name, code, sql)
+    for name, (result, _) in GUESSED.items():
+        add(folder / "pack", f"guess_{name}", CODE + f"return {{'result': {result}}}", None)
     add(folder / "pack", "meant_so", COMPLETE, EVIDENCE, "passes_untouched")
     add(folder / "pack", "not_so", OTHERS, EVIDENCE, "passes_untouched")
     running = World(Settings(packs=(folder / "pack",), run_dir=str(folder), verifier_timeout_s=2))
@@ -211,3 +221,18 @@ def test_pack_check_runs_in_its_process_once(tmp_path: Path) -> None:
         ("notes_1", 0), ("notes_1", 1), ("lamps_1", 0),
     }  # fmt: skip
     assert oct((tmp_path / "cache").stat().st_mode)[-2:] == "00"
+
+
+async def test_answers_without_work_that_a_verifier_accepts_are_named(world: World, tmp_path: Path) -> None:
+    [checked] = world.library.packs
+    about = {"workers": world.workers, "at_a_time": 2}
+    plain = Checkup(world.scenarios, world.verifiers, tmp_path, **about)
+    guessing = Checkup(world.scenarios, world.verifiers, tmp_path, guesses=True, **about)
+    for name, (_, accepted) in GUESSED.items():
+        before = (await plain.of(checked, f"guess_{name}", [0]))[0]
+        health = (await guessing.of(checked, f"guess_{name}", [0]))[0]
+        assert (before.guessed, health.guessed) == (None, accepted), name
+        assert Health.from_wire(json.loads(json.dumps(health.wire()))) == health
+        assert any("accepts an answer without work" in remark for remark in health.remarks) == bool(accepted)
+    kept = (await guessing.of(checked, "guess_digit", [0]))[0]
+    assert kept.words == "verifier: the code form accepts an answer without work: digits"

@@ -34,6 +34,9 @@ log = logging.getLogger("awmenv.checkup")
 VERSION = 1  # of the checks; records of another version are replaced
 PATIENCE_S = 2.0  # a scenario that takes longer stops blocking others
 NO_CHANGE = "passes_untouched"
+CALL_IN_WORDS = '```json\n{"name": "list_items", "arguments": {"id": 1}}\n```'
+GUESSES = {"digits": "0 1 2 3 4 5 6 7 8 9", "a call in words": CALL_IN_WORDS, "one word": "Done.", "the task": ""}
+"""Answers that show no work, by name. The task's own words stand in for the empty one."""
 OWN_WORDS = {"complete": "complete", "others": "others", "incomplete": "others"}
 OWN_FLAGS = ("complete", "completed", "task_complete", "task_completed")
 OWN_ERRORS = ("error", "exception", "traceback")
@@ -42,7 +45,8 @@ OWN_ERRORS = ("error", "exception", "traceback")
 class Checkup:
     """A runner of verifiers on unmodified databases, `at_a_time` scenarios together, and as many more that take long.
 
-    With a judge, evidence without a verdict is ruled on; otherwise such a form says nothing.
+    With a judge, evidence without a verdict is ruled on; otherwise such a form says nothing. With `guesses`, answers
+    without work are tried on each code form.
     """
 
     def __init__(
@@ -54,11 +58,13 @@ class Checkup:
         workers: Executor,
         at_a_time: int = 2,
         judge: Judge | None = None,
+        guesses: bool = False,
     ) -> None:
         self.scenarios = scenarios
         self.verifiers = verifiers
         self.records = Records(cache)
         self.judge = judge
+        self.guesses = guesses
         self._workers = workers
         self._room = CoreTurns(at_a_time, PATIENCE_S, each=1, late=at_a_time)
         self._asked: dict[tuple[str, str, int], asyncio.Task[Health]] = {}
@@ -122,7 +128,8 @@ class Checkup:
             return report
 
     def _could_say_more(self, health: Health) -> bool:
-        return self.judge is not None and health.sql.state == "runs" and not health.sql.says
+        unruled = self.judge is not None and health.sql.state == "runs" and not health.sql.says
+        return unruled or (self.guesses and health.guessed is None)
 
     async def _tried(
         self, pack: Pack, scenario: str, subjects: "Sequence[TaskUnderTest]"
@@ -140,7 +147,22 @@ class Checkup:
 
     async def _try(self, subject: "TaskUnderTest", built: str) -> Health:
         code = await self._form(subject, "code", built)
-        return Health(code, await self._form(subject, "sql", built), subject.expects_no_change)
+        guessed = await self._guessed(subject, code, built) if self.guesses else None
+        return Health(code, await self._form(subject, "sql", built), subject.expects_no_change, guessed=guessed)
+
+    async def _guessed(self, subject: "TaskUnderTest", code: Form, built: str) -> tuple[str, ...]:
+        """Return which answers without work the code form accepts, where it does not accept nothing at all."""
+        verifier = subject.forms["code"]
+        if verifier is None or code.state != "runs" or code.says == "complete":
+            return ()
+        accepted = []
+        for name, words in GUESSES.items():
+            answer = words or subject.task
+            run = partial(verdict, self.verifiers, verifier.code, "code", built, built, answer, private=True)
+            outcome = await asyncio.get_running_loop().run_in_executor(self._workers, run)
+            if outcome["execution_status"] == "success" and own_word(outcome["raw_result"]) == "complete":
+                accepted.append(name)
+        return tuple(accepted)
 
     async def _form(self, subject: "TaskUnderTest", mode: Mode, built: str) -> Form:
         verifier = subject.forms[mode]

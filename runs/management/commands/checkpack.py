@@ -21,7 +21,8 @@ STEP = 200
 
 class Command(BaseCommand):
     help = (
-        "Run both forms of every verifier on its unmodified database, in the sandbox, and list those with problems. "
+        "Run both forms of every verifier on its unmodified database, in the sandbox, try answers that show no work, "
+        "and list those with problems. "
         "Results of the same content are reused."
     )
 
@@ -30,6 +31,9 @@ class Command(BaseCommand):
             "names", nargs="*", metavar="NAME", help="loaded packs, or folders of rows; by default all loaded packs"
         )
         parser.add_argument("--judge", action="store_true", help="let the judge rule on SQL evidence (AWMENV_JUDGE_*)")
+        parser.add_argument(
+            "--no-guesses", dest="guesses", action="store_false", help="try no answers that show no work"
+        )
         parser.add_argument(
             "--report", type=Path, metavar="FILE", help="write the full load report, one JSON object per line"
         )
@@ -41,7 +45,7 @@ class Command(BaseCommand):
                 checking.note_databases(packs)
             remarked = [
                 checked
-                for checked in self._with_progress(packs, options["judge"])
+                for checked in self._with_progress(packs, options["judge"], options["guesses"])
                 if checked.health.remarks or checked.health.unchecked
             ]
         except AppError as refused:
@@ -58,8 +62,8 @@ class Command(BaseCommand):
         if options["report"]:
             options["report"].write_text("".join(json.dumps(row) + "\n" for row in _rows(packs)))
 
-    def _with_progress(self, packs: Sequence[Pack], judge: bool) -> Iterator[checking.Checked]:
-        for checked in checking.verifiers(packs, judge=judge):
+    def _with_progress(self, packs: Sequence[Pack], judge: bool, guesses: bool) -> Iterator[checking.Checked]:
+        for checked in checking.verifiers(packs, judge=judge, guesses=guesses):
             if checked.done % STEP == 0:
                 self.stdout.write(f"  {checked.done} of {count(checked.total, 'task')}")
                 self.stdout.flush()

@@ -67,7 +67,7 @@ class Command(BaseCommand):
         """Check the verifiers of a pack that is already loaded. If that is impossible here, print so; the pack stays
         loaded."""
         try:
-            call_command("checkpack", name, stdout=self.stdout)
+            call_command("checkpack", name, guesses=False, stdout=self.stdout)
         except CommandError as refused:
             self.stdout.write(f"The verifiers were not checked: {refused}")
 
