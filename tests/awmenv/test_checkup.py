@@ -191,6 +191,12 @@ def test_what_is_no_record_says_nothing(wire: Any) -> None:
     assert Health.from_wire(wire) is None
 
 
+def test_a_record_comes_back_from_the_wire_as_it_was() -> None:
+    health = Health(Form("runs", "others", "e", True), Form("fails", "", "x"), True, "why", ("digits",))
+    assert Health.from_wire(health.wire()) == health
+    assert Health.from_wire(Health().wire()) == Health()
+
+
 def test_words_of_what_was_tried() -> None:
     health = Health(Form("runs", "complete"), Form("runs", "others", judged=True))
     assert health.words == "verifier: code and SQL disagree on the unmodified database"

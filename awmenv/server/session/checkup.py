@@ -31,7 +31,7 @@ from awmenv.server.verify import judge
 
 log = logging.getLogger("awmenv.checkup")
 
-VERSION = 1  # of the checks; records of another version are replaced
+VERSION = 2  # of the checks; records of another version are replaced
 PATIENCE_S = 2.0  # a scenario that takes longer stops blocking others
 NO_CHANGE = "passes_untouched"
 CALL_IN_WORDS = '```json\n{"name": "list_items", "arguments": {"id": 1}}\n```'
