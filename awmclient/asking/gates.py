@@ -25,6 +25,8 @@ READS = (
     "get", "list", "search", "find", "read", "show", "count", "check", "lookup", "look_up", "query", "view", "fetch",
 )  # fmt: skip
 """First words of a tool's name that say that it reads. Any other tool counts as a write."""
+NOT_SENT = "not_sent"
+"""The key in the `meta` of a call that the loop refused, since its tool's schema does."""
 NOT_MADE = "This call was not made."
 
 
@@ -41,8 +43,8 @@ def is_gated(name: str, patterns: Sequence[str]) -> bool:
 
 
 def reached_world(step: Mapping[str, Any]) -> bool:
-    """Return whether a recorded call was made: no control tool, and not rejected at a gate."""
-    is_sent = is_call(step) and not is_reserved(step["name"])
+    """Return whether a recorded call was made: no control tool, not refused by the loop, and not rejected at a gate."""
+    is_sent = is_call(step) and not is_reserved(step["name"]) and not (step.get("meta") or {}).get(NOT_SENT)
     return is_sent and (step.get("approval") or {}).get("verdict") != "reject"
 
 

@@ -15,6 +15,7 @@ from awmclient.nouns.kinds import is_message, is_nudge
 from awmclient.nouns.values import ASK_TOOL
 from awmclient.record.observations import as_object, observed, result_of, signals_of
 from awmclient.record.progress import LoopProgress
+from awmclient.words.arguments import UNKNOWN, unknown_arguments
 from awmclient.words.toolcalls import Call, id_of, is_reserved, unknown_tool
 
 
@@ -31,6 +32,11 @@ async def make_call(loop: LiveRollout, call: Call, number: int) -> None:
     if is_reserved(call.name):
         await loop.record({**step, "error": unknown_tool(call.name), "reward_type": "tool_not_found"})
         return
+    unknown = unknown_arguments(loop.tools, call)
+    if unknown and unknown.refused:
+        refused = {"error": unknown.words, "reward_type": "invalid_args", "meta": {gates.NOT_SENT: True}}
+        await loop.record({**step, **refused})
+        return
     if gates.is_gated(call.name, loop.limits.approve):
         mark = dict(await _approval(loop, call, number))
         arguments = mark.pop("arguments", arguments)
@@ -44,7 +50,8 @@ async def make_call(loop: LiveRollout, call: Call, number: int) -> None:
         observation = await loop.environment.call_tool(call.name, arguments)
         with naming(f"turn {number}, {call.name}"):
             came = result_of(observation)
-    await loop.record({**step, **came})
+    note = {"meta": {**came.get("meta", {}), UNKNOWN: unknown.names}} if unknown else {}
+    await loop.record({**step, **came, **note})
 
 
 async def _approval(loop: LiveRollout, call: Call, number: int) -> Mapping[str, Any]:

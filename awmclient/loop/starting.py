@@ -19,8 +19,7 @@ from awmclient.policies import View
 from awmclient.record import wheel
 from awmclient.record.observations import as_object, as_spec, observed, plain
 from awmclient.record.progress import LoopProgress, active_s
-from awmclient.words.conversation import as_seen
-from awmclient.words.encoding import encode
+from awmclient.words.conversation import as_seen, as_text
 from awmclient.words.prompts import system_prompt
 from awmclient.words.toolcalls import is_reserved
 
@@ -148,7 +147,7 @@ async def introduce(loop: LiveRollout, system: str | None, first: Any) -> None:
     # Without tools the first observation is all that the agent can act on.
     seen = getattr(first, "first_seen", None) if loop.has_tools else as_object(observed(first))
     if seen or not loop.has_tools:
-        task += f"\n\nWhat you see first:\n{encode(plain(seen)).decode()}"
+        task += f"\n\nWhat you see first:\n{as_text(plain(seen))}"
     words = system_prompt(expert=loop.has_expert, tools=loop.has_tools) if system is None else system
     messages = [{"kind": "message", "role": "system", "content": words}] if words else []
     briefing = [as_dict(loop.briefing) | {"kind": "briefing"}] if loop.briefing is not None else []

@@ -2,6 +2,7 @@
 
     prompts       words for a chat model
     toolcalls     tool calls as servers return them
+    arguments     arguments that a tool does not have
     textcalls     tool calls in an agent's words
     thinking      what a model thought, in each endpoint's form
     conversation  a record as the agent's messages

@@ -19,6 +19,7 @@ from awmclient.nouns.fields import CAME, has_come, is_copied
 from awmclient.nouns.kinds import is_call
 from awmclient.nouns.sources import SOURCES, source_of
 from awmclient.schema import ASKS_BACK
+from awmclient.words.arguments import UNKNOWN
 from awmclient.words.endings import Ending, ending_of
 from awmenv.offers import OF_ENVIRONMENT
 from episodes.show.decisions import Approval, Decided, approval_of, decided_lines
@@ -151,6 +152,8 @@ class StepCard:
     thought: str = ""
     """What a model thought before this message."""
     approval: Approval | None = None
+    unknown: str = ""
+    """Arguments that the tool's schema does not have."""
     stopped: str = ""
     """Why a server stopped this message before its end, in words."""
 
@@ -236,8 +239,14 @@ def _action_parts(step: Mapping[str, Any]) -> dict[str, Any]:
         "diff": lines[:DIFF_LINES] if len(lines) > DIFF_LINES + 1 else lines,
         "diff_more": lines[DIFF_LINES:] if len(lines) > DIFF_LINES + 1 else [],
         "traceback": _traceback(step),
+        "unknown": _unknown(step),
         "approval": approval_of(step),
     }
+
+
+def _unknown(step: Mapping[str, Any]) -> str:
+    names = (step.get("meta") or {}).get(UNKNOWN)
+    return clean(", ".join(map(str, names))[:LONG_VALUE]) if isinstance(names, list) else ""
 
 
 def _traceback(step: Mapping[str, Any]) -> str:

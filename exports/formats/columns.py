@@ -77,7 +77,7 @@ def source(version: str, record: Record, ground: Ground, messages: Sequence[Mapp
     result = result_of(record, ground)
     # the system prompt and the task
     prompt = [message for message in messages if message["role"] in ("system", "user")][:2]
-    # a call that nobody could read is still in the words
+    # a call that could not be read is still in the words
     in_words = any(m["role"] == "assistant" and CALL_MARK in m["content"] for m in messages)
     in_words = in_words or any(is_called_in_words(step) for step in record.steps)
     return {

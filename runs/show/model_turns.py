@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Aggregate, Count, Q, Sum
 
 from episodes.models import Episode, EpisodeFacts, Run
 from people.access import Actor
@@ -60,8 +60,12 @@ def turns_of(actor: Actor, run: Run) -> list[ArmTurns]:
     if Plan.objects.filter(run=run).exists():
         mine = mine.filter(planned__isnull=False)
     # before the sums, which have the names of the columns
-    counts = {f"{name}_in": Count("pk", Q(**{f"{name}__gt": 0})) for name in KINDS}
+    counts: dict[str, Aggregate] = {f"{name}_in": Count("pk", Q(**{f"{name}__gt": 0})) for name in KINDS}
     counts |= {name: Sum(name) for name in KINDS}
     rows = EpisodeFacts.objects.filter(episode__in=mine).values("episode__arm").order_by("episode__arm")
-    sums = [ArmTurns(row.pop("episode__arm"), **row) for row in rows.annotate(episodes=Count("pk"), **counts)]
+    columns = ("episode__arm", "read", *counts)
+    sums = [
+        ArmTurns(arm, read, **dict(zip(counts, values, strict=True)))
+        for arm, read, *values in rows.annotate(read=Count("pk"), **counts).values_list(*columns)
+    ]
     return [arm for arm in sums if arm.lines]

@@ -417,7 +417,7 @@ async def test_an_environment_without_tools_is_recorded_as_actions():
     actions = [step for step in steps if step["kind"] == "action"]
     assert [step["observation"] for step in actions] == [{"total": 1}, {"total": 3}]
     assert [step.get("done") for step in actions] == [None, True] and actions[0]["reward"] == 0.5
-    assert '{"total":0}' in steps[1]["content"]
+    assert '{"total": 0}' in steps[1]["content"]
     assert (result.stop_reason, dash.book.entry(result.episode).plan.environment) == ("done", "counter")
 
 
