@@ -233,6 +233,7 @@ def decisions(web: Product, page: Page) -> None:
             if "Enter" not in key:
                 page.wait_for_timeout(KEY_MS)
         took = counted(page, "between", item + 1)
+        page.wait_for_selector("body:not([data-fresh])")  # its keys are awake
     seconds, cpu = time.monotonic() - began, cpu_s(web) - cpu
     with web.http(web.token("review", "keyboard")) as http:
         left = len(http.get("/reviews", params={"queue": queue}).raise_for_status().json()["reviews"])
@@ -275,6 +276,7 @@ def pass_of_sixteen(web: Product, page: Page) -> None:
             elif key in "ax" or (key == "2" and not is_different):
                 page.wait_for_timeout(KEY_MS)
         took = counted(page, "passed", item + 1)
+        page.wait_for_selector("body:not([data-fresh])")
     seconds = time.monotonic() - began
     limit = statistics.median(fetched(page, f"{web.url}/reviews/queues/{queue}/"))
     about = {"reviews": PASS, "reasons": PASS // DIFFERS, "seconds": round(seconds, 1), "key_ms": KEY_MS}

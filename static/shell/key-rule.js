@@ -22,7 +22,6 @@ import { isByAlt, namesOf } from "./key-names.js";
  */
 
 const PAIR_MS = 1200;
-const BEAT_MS = 300; // too short to read an item and choose
 const REST_MS = 500; // some keyboards repeat a held key as single presses
 const LATE_MS = 5000; // a press that waited longer for its page tells the time wrong
 const MODIFIERS = ["Shift", "Control", "Alt", "AltGraph", "Meta", "CapsLock"];
@@ -127,7 +126,7 @@ export function listens() {
 }
 
 /**
- * Take another item as that of the page. Its keys wake a beat after it was painted, and are drawn then.
+ * Take another item as that of the page. Its keys wake once it was painted, and are drawn then.
  * @param {HTMLElement} item
  */
 export function opened(item) {
@@ -139,7 +138,7 @@ export function opened(item) {
     mine.since = performance.now();
     if (turn === mine) delete document.body.dataset.fresh;
   };
-  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(wake, BEAT_MS)));
+  requestAnimationFrame(() => requestAnimationFrame(wake)); // the second frame comes when the first is on the screen
 }
 
 // --- the focus
