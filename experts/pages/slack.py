@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse, RawPostDataException
+from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
@@ -118,6 +119,7 @@ def _pressed(payload: Mapping[str, Any], user: str) -> HttpResponse:
         if action["action_id"] == slack_answers.ANYWAY:
             slack_answers.send_anyway(row, actor, version)
             return HttpResponse()
+        had = _has(actor, row.subject_id)
         lease = queue.claim(actor, row.subject_id)
     except AppError as refused:
         return _message(payload, refused.message)
@@ -129,7 +131,16 @@ def _pressed(payload: Mapping[str, Any], user: str) -> HttpResponse:
         return _message(payload, "Slack can't show this ask whole. It is claimed for you: open it in awmweb.")
     carried = {"delivery": row.pk, "assignment": lease.assignment_id, "lease": lease.lease_token}
     problem = slack.open_window(str(payload.get("trigger_id", "")), {**window, "private_metadata": json.dumps(carried)})
-    return _message(payload, problem) if problem else HttpResponse()
+    if problem and not had:
+        # no one sees the ask, so its claim must not keep it from others
+        _released(actor, carried)
+    return _message(payload, f"{problem} Press Answer again.") if problem else HttpResponse()
+
+
+def _has(actor: Actor, ask_id: str) -> bool:
+    """Return whether the actor has claimed the ask already."""
+    slot = visible_or_404(asks_of(actor), actor, ask_id).assignment
+    return slot.is_held(timezone.now()) and actor.owns(slot.holder)
 
 
 def _message(payload: Mapping[str, Any], words: str) -> HttpResponse:

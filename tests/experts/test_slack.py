@@ -223,6 +223,17 @@ def test_reply_in_the_thread_answers_once(asked, there, way):
     assert fresh(ask).accepted.text == "Into 4127." and Advice.objects.filter(ask=ask, late=False).count() == 1
 
 
+@pytest.mark.parametrize("had", [False, True])
+def test_window_that_does_not_open_keeps_no_claim(edo, asked, there, way, had):
+    row = told(ask := asked())
+    if had:
+        queue.claim(edo, ask.pk)
+    there.refuses["views.open"] = "expired_trigger_id"
+    pressed(row, "awm_answer")
+    assert fresh(ask).assignment.is_held(timezone.now()) is had
+    assert "Slack responded expired_trigger_id. Press Answer again." in there.of("chat.postMessage")[-1]["text"]
+
+
 def test_closed_window_releases_the_ask(asked, there, way):
     row = told(ask := asked())
     pressed(row, "awm_answer")
