@@ -6,6 +6,7 @@ A module imports its framework when it is imported itself, so the client needs n
     recording        an episode as a framework lives it
     transcript       order of steps
     pausing          pauses of agents, decided at the desk
+    human_interrupt  approvals of LangGraph
     missing          words for a missing framework
     ag_ui            AG-UI
     inspect_ai       Inspect AI

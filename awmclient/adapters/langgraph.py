@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
-from awmclient.adapters import pausing, recording
+from awmclient.adapters import human_interrupt, pausing, recording
 from awmclient.adapters.missing import missing
 from awmclient.adapters.pausing import Pause, PauseDecision
 from awmclient.adapters.transcript import tokens
@@ -144,6 +144,7 @@ class Pauses(pausing.Pauses):
     """The interrupts of a graph. What `interrupt` returns depends on the value that it was given:
 
     - the calls of `HumanInTheLoopMiddleware`: its decisions;
+    - a `HumanInterrupt` or a list of them: a list with a `HumanResponse` for each;
     - a typed ask (`{"kind": "choice", "options": [...]}`): the decision, as in the protocol;
     - anything else is a question: the words of the answer.
 
@@ -185,6 +186,8 @@ def _has_ended(state: Any, saved: Any) -> bool:
 
 def _pause_of(interrupt: Interrupt) -> Pause:
     value = interrupt.value
+    if requests := human_interrupt.requests_of(value):
+        return human_interrupt.pause_of(interrupt.id, requests)
     if not isinstance(value, Mapping):
         return Pause(interrupt.id, as_text(value))
     if ACTIONS in value:
@@ -216,6 +219,8 @@ def _call_of(
 
 def _answer_to(interrupt: Interrupt, made: PauseDecision) -> Any:
     value = interrupt.value
+    if requests := human_interrupt.requests_of(value):
+        return human_interrupt.answers_to(requests, made)
     if not isinstance(value, Mapping) or not (ACTIONS in value or value.get("type") == APPROVAL):
         return made.answer
     actions = value.get(ACTIONS) or [value]

@@ -132,7 +132,7 @@ def _pressed(payload: Mapping[str, Any], user: str) -> HttpResponse:
     carried = {"delivery": row.pk, "assignment": lease.assignment_id, "lease": lease.lease_token}
     problem = slack.open_window(str(payload.get("trigger_id", "")), {**window, "private_metadata": json.dumps(carried)})
     if problem and not had:
-        # no one sees the ask, so its claim must not keep it from others
+        # no one sees the ask, so others must be able to claim it
         _released(actor, carried)
     return _message(payload, f"{problem} Press Answer again.") if problem else HttpResponse()
 
