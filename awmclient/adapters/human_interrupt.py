@@ -54,8 +54,9 @@ def answers_to(requests: list[Mapping[str, Any]], made: PauseDecision) -> list[d
 
 def _is_request(row: Any) -> bool:
     request = row.get(REQUEST) if isinstance(row, Mapping) else None
-    is_call = isinstance(request, Mapping) and isinstance(request.get("action"), str)
-    return is_call and isinstance(request.get("args"), Mapping) and isinstance(row.get(CONFIG) or {}, Mapping)
+    if not isinstance(request, Mapping) or not isinstance(row.get(CONFIG) or {}, Mapping):
+        return False
+    return isinstance(request.get("action"), str) and isinstance(request.get("args"), Mapping)
 
 
 def _allows(request: Mapping[str, Any], what: str) -> bool:
