@@ -193,7 +193,8 @@ def truths() -> None:
         return sum(chance.random() < rate for _ in range(8))
 
     def verdict(treated: int, control: int, forks: int) -> str:
-        return forked.finding(ForkArm(8, 8, treated), ForkArm(8, 8, control), "", "", forks=forks).verdict
+        arms, share = (ForkArm(8, 8, treated), ForkArm(8, 8, control)), forked.FIRST / forks
+        return forked.finding(*arms, "", "", forks=forks, share=share).verdict
 
     for changes in (1, 3):
         shares = []

@@ -14,6 +14,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "awmweb.settings")
@@ -162,6 +163,30 @@ def campaign_covers(effect: float, roots: int, tries: int) -> World:
     return play
 
 
+def turns_further(dice: random.Random) -> bool | None:
+    """Ten campaigns of the same words that do nothing, each a turn further; a person reads after each of them."""
+    rates = [dice.choice([0.1, 0.2, 0.3, 0.5, 0.6]) for _ in range(24)]
+    seen = [roots_of(dice, [0.0], 24, 4, rates) for _ in range(10)]
+    ends = [datetime(2026, 11, 29, 12, number) for number in range(10)]
+    parts = forked.shares([(end, end) for end in ends])
+    return any(campaigned.finding(pairs, share=part).cells[0].verdict for pairs, part in zip(seen, parts, strict=True))
+
+
+def forks_in_order(tries: int, forks: int) -> World:
+    """A person asks one fork after the other of a tree without any effect, and stops at the first word."""
+
+    def play(dice: random.Random) -> bool | None:
+        rate = dice.uniform(0.2, 0.8)
+        ends = [datetime(2026, 11, 29, 12, number) for number in range(forks)]
+        for part in forked.shares([(end, end) for end in ends]):
+            arms = [ForkArm(tries, tries, sum(dice.random() < rate for _ in range(tries))) for _ in range(2)]
+            if forked.finding(*arms, "", "", forks=forks, share=part).verdict:
+                return True
+        return False
+
+    return play
+
+
 def changes_of(dice: random.Random, tries: int, nothing: float, forks: int = 100) -> list[tuple[float, ForkFinding]]:
     """Return the true effects of changes with what their forks show: this share does nothing, the others help."""
     seen = []
@@ -248,6 +273,11 @@ def cases() -> Iterator[PlantedCase]:
         yield PlantedCase("Campaign: interval", world, campaign_covers(effect, roots, tries), covers=True, share=0.3)
     for tries in (4, 8, 16, 32):
         yield PlantedCase("Fork: better or worse", f"no effect, {tries} v {tries}", fork_without_effect(tries))
+    for tries, forks in ((8, 12), (16, 12), (32, 30)):
+        world = f"no effect, {forks} forks of {tries} v {tries}, each after the last was read"
+        yield PlantedCase("Fork: better or worse", world, forks_in_order(tries, forks))
+    world = "no effect, ten of the same words, each a turn further"
+    yield PlantedCase("Campaign: shown", world, turns_further, share=0.3)
     for tries, nothing in ((4, 0.6), (8, 0.6), (16, 0.6), (4, 0.0), (8, 0.0)):
         effects = f"{nothing:.0%} of changes do nothing" if nothing else "all help by 25 points"
         world = f"{tries} v {tries}, {effects}"

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from django.db.models import Count, Max, Q
 
 from awmclient.nouns.kinds import is_ask, is_call
 from episodes.models import Episode, Fork, Step
@@ -15,16 +18,33 @@ ACTS = ("role", "content", "name", "arguments", "question")
 """What an agent chose in a step; results, times and IDs are not its own."""
 
 
-def forks_asked(episodes: Collection[str]) -> dict[str, int]:
-    """Return the number of forks in the tree of each of these episodes, by episode."""
+class AskedFork(NamedTuple):
+    """A fork of a tree: when it was made, and when the last of its branches ended, so that it could be read; None while
+    one is live."""
+
+    pk: str
+    made_at: datetime
+    read_at: datetime | None
+
+
+def forks_asked(episodes: Collection[str]) -> dict[str, list[AskedFork]]:
+    """Return the forks in the tree of each of these episodes, by episode, in the order in which they were made."""
     roots = _roots(episodes)
-    asked = Counter[str]()
-    level = dict(Fork.objects.filter(parent__in=set(roots.values())).values_list("pk", "parent_id"))
+    asked: dict[str, list[str]] = {root: [] for root in roots.values()}
+    level = dict(Fork.objects.filter(parent__in=asked).values_list("pk", "parent_id"))
     while level:
-        asked.update(level.values())
+        for pk, root in level.items():
+            asked[root].append(pk)
         below = Fork.objects.filter(parent__fork__in=level).values_list("pk", "parent__fork_id")
         level = {pk: level[above] for pk, above in below}
-    return {pk: asked[root] for pk, root in roots.items()}
+    rows = Fork.objects.filter(pk__in=[pk for forks in asked.values() for pk in forks]).order_by("created_at", "pk")
+    rows = rows.annotate(end=Max("branches__ended_at"), live=Count("branches", filter=Q(branches__ended_at=None)))
+    made = [
+        AskedFork(pk, made_at, None if live else end)
+        for pk, made_at, end, live in rows.values_list("pk", "created_at", "end", "live")
+    ]
+    of_root = {root: [fork for fork in made if fork.pk in {*forks}] for root, forks in asked.items()}
+    return {pk: of_root[root] for pk, root in roots.items()}
 
 
 def continuations(branches: Sequence[Episode]) -> dict[str, str]:

@@ -154,7 +154,8 @@ class Middle:
         middle = here if here is None or after is None else (here + after) / 2
         independent = math.floor(min(units, total) + TINY)
         below = ranks_below(independent)
-        low = high = None
+        low: float | None = None
+        high: float | None = None
         if below:
             # how much wider than without censored times
             wider = next((wide for time, _, wide in curve if time == here), curve[-1][2])
@@ -167,7 +168,8 @@ class Middle:
 def _survival(times: Sequence[tuple[float, bool]]) -> list[tuple[float, float, float]]:
     """Return, at each time at which something ended, which share had ended (Kaplan and Meier), and the standard error
     of that (Greenwood), as a part of what it is without censored times and for one value."""
-    curve, at_risk, left, spread = [], len(times), 1.0, 0.0
+    curve: list[tuple[float, float, float]] = []
+    at_risk, left, spread = len(times), 1.0, 0.0
     for time, same in groupby(times, key=lambda pair: pair[0]):
         ends = [is_end for _, is_end in same]
         if count := sum(ends):

@@ -16,7 +16,7 @@ from episodes.models import Episode, Fork
 from episodes.stored import outcomes, trees
 from episodes.stored.settled import settled
 from runs.show import campaigns
-from runs.show.forks import shown_by
+from runs.show.forks import share_of, shown_by
 from runs.statistics import worth
 from runs.statistics.forked import ForkFinding
 from runs.statistics.worth import ChangePrior
@@ -64,8 +64,10 @@ def measured(episodes: QuerySet[Episode]) -> dict[str, list[PinnedFork]]:
     for fork, branches, ended, types in _branches([one for one in made if any(name in one.change for name in ACTIONS)]):
         grades = {one.grade for one in branches}
         is_fixed = any(one.policy_kind == "script" for one in branches)
-        asked_with = asked[fork.parent_id] + beside.get(fork.pk, 0)
-        shown = shown_by(fork, branches, ended, types, asked=asked_with, fixed=is_fixed)
+        others, of_tree = beside.get(fork.pk, 0), asked[fork.parent_id]
+        share = share_of(fork, of_tree) / (1 + others)
+        count = len(of_tree) + others
+        shown = shown_by(fork, branches, ended, types, asked=count, share=share, fixed=is_fixed)
         # without one its branches are live or lost, or an arm is one observation
         if shown.difference is not None:
             compared.append((fork, shown, grades))

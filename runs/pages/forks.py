@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods
 
 from awmclient.nouns.kinds import is_ask
@@ -161,8 +162,9 @@ def _form(actor: Actor, pk: str, seq: int, form: ForkForm, correction: str = "")
     each = {"branches": 1, "turns": likely.turns, "tokens": likely.tokens, "questions": likely.asks}
     # with this one, all forks of the tree share the error
     recorded = clean((step.get("advice") or {}).get("text", ""))
-    asked = trees.forks_asked([parent.pk])[parent.pk] + 1
-    least = [(size, other) for size in SIZES if (other := forked.least_shown(size, asked)) is not None]
+    asked = [(each.made_at, each.read_at) for each in trees.forks_asked([parent.pk])[parent.pk]]
+    share = forked.shares([*asked, (timezone.now(), None)])[-1]
+    least = [(size, other) for size in SIZES if (other := forked.least_shown(size, share)) is not None]
     return context | {
         "seq": step["seq"],
         "step": step,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet
 
 from episodes.models import BranchArm, Episode, EpisodeQuerySet, Fork
 from episodes.stored.settled import settled
@@ -208,7 +208,7 @@ def _finding(
     for branch in branches:
         by_fork[str(branch.fork_id)].append(branch)
     fixed = "script" in {*(one.root.policy_kind for one in points if one.fork_id), *(b.policy_kind for b in branches)}
-    asking = asking_too(campaign)
+    share = share_of(campaign)
 
     def reading(types: Mapping[str, str]) -> CampaignFinding:
         def arm_of(fork: Fork, arm: BranchArm) -> ForkArm:
@@ -226,20 +226,31 @@ def _finding(
             for point in points
             if point.fork is not None
         ]
-        return campaigned.finding(pairs, campaigns=asking, fixed=fixed)
+        return campaigned.finding(pairs, share=share, fixed=fixed)
 
     now = reading(ends)
     first = forks.first_reading(ends, branches) if any(one.verdict for one in now.cells) else None
     return now if first is None else rereading.campaign(now, reading(first))
 
 
-def asking_too(campaign: Campaign) -> int:
-    """Return how many campaigns ask what this one asks, itself among them: at a step of the same root, or the same kind
+def share_of(campaign: Campaign) -> float:
+    """Return which share of the error a campaign has among those that ask too: what is asked after one of them was read
+    has less."""
+    rows = asking_too(campaign).annotate(end=Max("campaign_points__fork__branches__ended_at"))
+    asked = list(rows.order_by("created_at", "pk").values_list("pk", "created_at", "end"))
+    if not asked:
+        return forked.FIRST
+    parts = forked.shares([(made_at, end) for _, made_at, end in asked])
+    return parts[[pk for pk, _, _ in asked].index(campaign.pk)]
+
+
+def asking_too(campaign: Campaign) -> QuerySet[Campaign]:
+    """Return the campaigns that ask what this one asks, itself among them: at a step of the same root, or the same kind
     of change anywhere in it. They share the error, because the best of them would be picked, a turn further or not."""
     mine = CampaignPoint.objects.filter(campaign=campaign, root=OuterRef("root"), seq__gt=0)
     same = mine.filter(Q(seq=OuterRef("seq")) | Q(campaign__kind=OuterRef("campaign__kind")))
     others = CampaignPoint.objects.filter(Exists(same), seq__gt=0).values("campaign")
-    return max(1, Campaign.objects.filter(project=campaign.project_id, pk__in=others).count())
+    return Campaign.objects.filter(project=campaign.project_id, pk__in=others)
 
 
 def labels(campaign: Campaign) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from episodes.show import wall
 from episodes.show.wall import EpisodeRow
 from episodes.stored import outcomes, trees
 from episodes.stored.settled import settled
+from episodes.stored.trees import AskedFork
 from episodes.visible import visibility
 from people.access import Actor, may_see_asking, scoped, visible_or_404
 from people.errors import NotFound
@@ -141,15 +142,30 @@ def finding_of(actor: Actor, fork: Fork, branches: Sequence[Episode]) -> ForkFin
         return None
     ends, done = ends_of(actor, fork.parent, branches), ended(branches)
     asked = trees.forks_asked([fork.parent_id])[fork.parent_id]
+    share = share_of(fork, asked)
     fixed = "script" in {fork.parent.policy_kind, *(one.policy_kind for one in branches)}
-    return shown_by(fork, branches, done, ends, asked=asked, fixed=fixed)
+    return shown_by(fork, branches, done, ends, asked=len(asked), share=share, fixed=fixed)
+
+
+def share_of(fork: Fork, asked: Sequence[AskedFork]) -> float:
+    """Return which share of the error of its tree a fork has, among all forks that were asked there."""
+    parts = forked.shares([(each.made_at, each.read_at) for each in asked])
+    return parts[[each.pk for each in asked].index(fork.pk)]
 
 
 def shown_by(
-    fork: Fork, branches: Sequence[Episode], done: Collection[str], ends: Mapping[str, str], *, asked: int, fixed: bool
+    fork: Fork,
+    branches: Sequence[Episode],
+    done: Collection[str],
+    ends: Mapping[str, str],
+    *,
+    asked: int,
+    share: float,
+    fixed: bool,
 ) -> ForkFinding:
-    """Return what a fork shows in a tree of `asked` forks: of its branches, those that are done, and the reward types
-    that count. A difference must be one on the first outcomes as well, from before a verifier was repaired."""
+    """Return what a fork shows in a tree of `asked` forks with its `share` of the error: of its branches, those that
+    are done, and the reward types that count. A difference must be one on the first outcomes as well, from before a
+    verifier was repaired, and not that of a model that repeats itself."""
     changed, kept = forked.labels(fork.change)
 
     def reading(types: Mapping[str, str]) -> ForkFinding:
@@ -157,7 +173,7 @@ def shown_by(
             forked.arm_of(fork.tries, [one.pk for one in branches if one.branch_arm == arm], types, done)
             for arm in (BranchArm.TREATED, BranchArm.CONTROL)
         ]
-        return forked.finding(arms[0], arms[1], changed, kept, forks=asked, fixed=fixed)
+        return forked.finding(arms[0], arms[1], changed, kept, forks=asked, share=share, fixed=fixed)
 
     now = reading(ends)
     if now.verdict and _repeats_itself(fork, branches, ends):

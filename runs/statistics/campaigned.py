@@ -16,7 +16,7 @@ from people.rates import Z
 from people.text.in_words import count, percent
 from runs.statistics import sentences
 from runs.statistics.deciding import is_shown, word
-from runs.statistics.forked import ForkArm
+from runs.statistics.forked import FIRST, ForkArm
 from runs.statistics.paired import Interval, cluster_interval, holm, sign_flip
 from runs.statistics.sentences import p_text, points, span_text
 
@@ -102,28 +102,28 @@ def kinds_of(names: Sequence[str]) -> list[str]:
     return [ALL, *kinds] if len(kinds) > 1 else [ALL]
 
 
-def least_roots(places: int, kinds: int = 1, campaigns: int = 1) -> int:
+def least_roots(places: int, kinds: int = 1, share: float = FIRST) -> int:
     """Return the fewest roots of which anything can be shown, if all of them differ in the same direction."""
-    level, roots = _level(kinds, campaigns), 1
+    level, roots = _level(kinds, share), 1
     while 2.0 ** (1 - roots) * places >= level:
         roots += 1
     return roots
 
 
-def _level(kinds: int, campaigns: int) -> float:
+def _level(kinds: int, share: float) -> float:
     # all tasks together have a half of the error, their kinds the other
-    return ERROR / campaigns / (2 if kinds > 1 else 1)
+    return ERROR * share / (2 if kinds > 1 else 1)
 
 
-def finding(pairs: Sequence[RootPair], *, campaigns: int = 1, fixed: bool = False) -> CampaignFinding:
-    """Return what these pairs show once all their branches have ended. `campaigns` is how many ask at the same steps,
-    which share the error. A `fixed` policy makes the same choice each time, so its branches show nothing."""
+def finding(pairs: Sequence[RootPair], *, share: float = FIRST, fixed: bool = False) -> CampaignFinding:
+    """Return what these pairs show once all their branches have ended. `share` is that of the error of all
+    campaigns that ask the same. A `fixed` policy makes the same choice each time, so its branches show nothing."""
     kinds, places = kinds_of([one.kind for one in pairs]), sorted({one.at for one in pairs})
-    level = _level(len(kinds), campaigns)
+    level = _level(len(kinds), share)
     cells: list[CampaignCell] = []
     for family in (kinds[:1], kinds[1:]):
         cells += _family([_of(pairs, kind, at) for kind in family for at in places], level, fixed)
-    return of_cells(cells, least_roots(len(places), len(kinds), campaigns), fixed=fixed)
+    return of_cells(cells, least_roots(len(places), len(kinds), share), fixed=fixed)
 
 
 def of_cells(cells: Sequence[CampaignCell], least: int, *, fixed: bool) -> CampaignFinding:

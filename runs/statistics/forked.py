@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from itertools import product
 from typing import Any
@@ -21,6 +22,8 @@ from runs.statistics.deciding import is_shown, word
 from runs.statistics.paired import SMALLEST_P, Interval, newcombe
 from runs.statistics.sentences import p_text, points, span_text
 
+FIRST = 0.8
+"""The share of an error that is for all that is asked before anything is read."""
 ERROR = 0.05
 """The error of all that is said about one tree: an episode, and the branches below it."""
 EQUAL, RATES = 1e-9, 200
@@ -67,6 +70,29 @@ class ForkFinding:
         return f"{points(self.difference)} {span_text(self.interval)}"
 
 
+def shares(times: Sequence[tuple[datetime, datetime | None]]) -> list[float]:
+    """Return which share of an error each question has, in the order in which they were asked, from when each was asked
+    and could be read.
+
+    Questions that are asked before one of them could be read share equally: most of the error if they are the first,
+    and half of what is left if others were read before. So all shares together are at most 1, however many questions
+    follow, and none of a question changes once it was read."""
+    batches: list[int] = []
+    read_at: datetime | None = None
+    for asked_at, end in times:
+        if not batches or (read_at is not None and read_at <= asked_at):
+            batches, read_at = [*batches, 0], None
+        batches[-1] += 1
+        read_at = min((at for at in (read_at, end) if at is not None), default=None)
+    parts: list[float] = []
+    left = 1.0
+    for number, size in enumerate(batches):
+        part = FIRST if number == 0 else left / 2
+        left -= part
+        parts += [part / size] * size
+    return parts
+
+
 def arm_of(tries: int, branches: Collection[str], types: Mapping[str, str], ended: Collection[str]) -> ForkArm:
     """Return an arm that was made with this many tries, from its branches, their reward types and which have ended.
     Erased branches stay tries without an outcome."""
@@ -108,13 +134,13 @@ def boschloo(complete: int, of: int, other: int, others: int) -> float:
     return max(SMALLEST_P, min(1.0, max(chance(rate) for rate in near if 0 <= rate <= 1)))
 
 
-def least_shown(tries: int, forks: int = 1) -> int | None:
-    """Return the most complete tries of one arm against which all of the other's are shown in a tree of this many
-    forks; None if nothing is."""
+def least_shown(tries: int, share: float = FIRST) -> int | None:
+    """Return the most complete tries of one arm against which all of the other's are shown by a fork with this share of
+    the error of its tree; None if nothing is."""
     shown = (
         other
         for other in range(tries, -1, -1)
-        if is_shown(boschloo(tries, tries, other, tries), None, newcombe(tries, tries, other, tries), ERROR / forks)
+        if is_shown(boschloo(tries, tries, other, tries), None, newcombe(tries, tries, other, tries), ERROR * share)
     )
     return next(shown, None)
 
@@ -135,10 +161,17 @@ def labels(change: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def finding(
-    treated: ForkArm, control: ForkArm, changed: str, kept: str, *, forks: int = 1, fixed: bool = False
+    treated: ForkArm,
+    control: ForkArm,
+    changed: str,
+    kept: str,
+    *,
+    forks: int = 1,
+    share: float = FIRST,
+    fixed: bool = False,
 ) -> ForkFinding:
-    """Return what two arms show; `forks` are in the same tree. A `fixed` policy makes the same choice each
-    time, so that its branches are one observation."""
+    """Return what two arms show; `forks` are in the same tree, and this one has a `share` of their error. A `fixed`
+    policy makes the same choice each time, so that its branches are one observation."""
     both = treated, control
     ended = f"{sum(one.tries - one.live for one in both)} of {sum(one.tries for one in both)}"
     if any(one.live for one in both):
@@ -152,11 +185,13 @@ def finding(
     delta = treated.complete / treated.known - control.complete / control.known
     span = newcombe(treated.complete, treated.known, control.complete, control.known)
     p = boschloo(treated.complete, treated.known, control.complete, control.known)
-    level = ERROR / forks
+    level = ERROR * share
     verdict = word(delta) if is_shown(p, None, span, level) and _is_robust(treated, control, delta, level) else ""
     numbers = f"{points(delta)} {span_text(span)} (Newcombe, 95%), p = {p_text(p)} (Boschloo)".replace("= <", "<")
     end = f"{verdict}" if verdict else "one flip proves nothing" if _is_flip(treated, control) else "not shown"
-    shared = f" {count(forks, 'fork')} of this tree share the error of 5%." if forks > 1 else ""
+    part = f"{100 * ERROR * share:.2g}%"
+    whole = f" {count(forks, 'fork')} of this tree share the error of 5%, of which this one has {part}."
+    shared = whole if forks > 1 else ""
     lost = sum(one.lost for one in both)
     without = f" {lost:,} {'branch is' if lost == 1 else 'branches are'} without an outcome." if lost else ""
     return ForkFinding(*both, verdict, f"{counts}. {numbers}: {end}.{shared}{without}", delta, span, p)

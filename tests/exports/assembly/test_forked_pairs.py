@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -174,9 +175,13 @@ def test_forks_of_branches_share_the_error_of_their_tree(ada):
     assert found_by(ada, made).verdict == "better" and len(pinned(ada)) == 1
     branch = Episode.every.filter(fork=made).first()
     below = forked(ada, branch, 3, change, (8, 4))
+    first, later = found_by(ada, made), found_by(ada, below)
+    assert first.verdict == "better" and first.sentence.endswith("error of 5%, of which this one has 4%.")
+    assert later.verdict == "" and later.sentence.endswith("error of 5%, of which this one has 0.5%.")
+    Episode.every.filter(fork=made).update(ended_at=timezone.now() + timedelta(hours=1))
     for fork in (made, below):
         found = found_by(ada, fork)
-        assert found.verdict == "" and "2 forks of this tree share the error of 5%." in found.sentence
+        assert found.verdict == "" and found.sentence.endswith("of which this one has 2%."), "asked before one was read"
     assert pinned(ada) == []
     other = forked(ada, root(ada, "other"), 2, change, (8, 4))
     assert found_by(ada, other).verdict == "better", "another tree has an error of its own"

@@ -169,14 +169,14 @@ def test_campaigns_of_the_same_steps_share_the_error(campaign, ada):
     again.save(force_insert=True)
     for one in CampaignPoint.objects.filter(campaign=campaign):
         CampaignPoint.objects.create(campaign=again, root=one.root, share=one.share, seq=one.seq, reason="left out")
-    assert campaigns.asking_too(campaign) == 2
+    assert campaigns.asking_too(campaign).count() == 2
     assert "Shown to help" not in campaigns.seen(ada, campaign).sentence
     CampaignPoint.objects.filter(campaign=again).update(seq=F("seq") + 1)
-    assert campaigns.asking_too(campaign) == 2, "the same words a turn further"
+    assert campaigns.asking_too(campaign).count() == 2, "the same words a turn further"
     Campaign.objects.filter(pk=again.pk).update(kind="ask")
-    assert campaigns.asking_too(campaign) == 1
+    assert campaigns.asking_too(campaign).count() == 1
     CampaignPoint.objects.filter(campaign=again).update(seq=F("seq") - 1)
-    assert campaigns.asking_too(campaign) == 2, "another change at the same steps"
+    assert campaigns.asking_too(campaign).count() == 2, "another change at the same steps"
 
 
 def nothing_differs(campaign):

@@ -65,7 +65,7 @@ def test_least_roots_are_those_that_can_show_something():
         assert bool(cell.verdict) == (roots >= campaigned.least_roots(1)) == (roots >= 6)
     few = campaigned.finding(pairs_of([(4, 0)] * 5)).sentences[0]
     assert few.endswith("Fewer than 6 episodes can show nothing.")
-    assert (campaigned.least_roots(5), campaigned.least_roots(5, 4), campaigned.least_roots(1, 1, 2)) == (8, 9, 7)
+    assert (campaigned.least_roots(5), campaigned.least_roots(5, 4), campaigned.least_roots(1, 1, 0.4)) == (8, 9, 7)
 
 
 def test_quoted_interval_covers_though_the_place_was_picked():
@@ -78,7 +78,7 @@ def test_quoted_interval_covers_though_the_place_was_picked():
 def test_campaigns_at_the_same_steps_share_the_error():
     pairs = pairs_of([(4, 0)] * 6)
     assert campaigned.finding(pairs).cells[0].verdict == "better"
-    assert campaigned.finding(pairs, campaigns=2).cells[0].verdict == ""
+    assert campaigned.finding(pairs, share=0.4).cells[0].verdict == ""
 
 
 def test_lost_branches_and_scripts_show_nothing():

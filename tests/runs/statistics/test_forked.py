@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import datetime
 from itertools import product
 from math import comb
 
@@ -100,9 +101,26 @@ def test_lost_branches_must_not_matter():
 
 
 def test_forks_of_one_tree_share_their_error():
-    assert finding(8, 8, 4, 8, forks=2).verdict == ""
-    assert "2 forks of this tree share the error of 5%." in finding(8, 8, 0, 8, forks=2).sentence
-    assert finding(8, 8, 0, 8, forks=2).verdict == "better"
+    assert finding(8, 8, 4, 8, forks=2, share=0.4).verdict == ""
+    shared = finding(8, 8, 0, 8, forks=2, share=0.4)
+    assert shared.verdict == "better"
+    assert "2 forks of this tree share the error of 5%, of which this one has 2%." in shared.sentence
+
+
+def at(minute):
+    return datetime(2026, 11, 29, 12, minute)
+
+
+def test_forks_that_are_asked_after_a_look_have_half_of_what_is_left():
+    live = [(at(0), None), (at(1), None)]
+    assert forked.shares(live) == [0.4, 0.4] and forked.shares(live[:1]) == [0.8]
+    # the first was read at minute 5: two are asked then, and one more after one of these was read
+    later = [(at(0), at(5)), (at(5), at(9)), (at(6), None), (at(9), None)]
+    assert forked.shares(later) == [0.8, pytest.approx(0.05), pytest.approx(0.05), pytest.approx(0.05)]
+    many = forked.shares([(at(minute), at(minute)) for minute in range(30)])
+    assert sum(many) <= 1 and many == sorted(many, reverse=True)
+    # what was read keeps its share, whatever is asked afterward
+    assert forked.shares(later)[:3] == forked.shares(later[:3])
 
 
 def test_a_script_is_one_observation():
@@ -114,8 +132,8 @@ def test_least_shown_is_the_edge():
     assert [forked.least_shown(size) for size in (1, 2, 3, 4, 8)] == [None, None, 0, 0, 4]
     for size in (4, 8, 16):
         least = forked.least_shown(size)
-        shared = forked.least_shown(size, 3)
-        assert shared is None or finding(size, size, shared, size, forks=3).verdict and shared <= least
+        shared = forked.least_shown(size, 0.8 / 3)
+        assert shared is None or finding(size, size, shared, size, share=0.8 / 3).verdict and shared <= least
         assert finding(size, size, least, size).verdict and not finding(size, size, least + 1, size).verdict
 
 
@@ -128,7 +146,7 @@ def test_a_change_without_effect_is_called_better_in_5_percent(changes):
         for _ in range(200):
             control = sum(chance.random() < rate for _ in range(8))
             tried = [sum(chance.random() < rate for _ in range(8)) for _ in range(changes)]
-            shown += any(finding(won, 8, control, 8, forks=changes).verdict for won in tried)
+            shown += any(finding(won, 8, control, 8, share=0.8 / changes).verdict for won in tried)
         assert shown <= 10
 
 
