@@ -153,7 +153,7 @@ def roots_of(
 
 
 def campaign_covers(effect: float, roots: int, tries: int) -> World:
-    """The sentence quotes the latest of five places at which something is shown; all have this effect."""
+    """Quote the latest of five places at which something is shown; all have this effect."""
 
     def play(dice: random.Random) -> bool | None:
         shown = [one for one in campaigned.finding(roots_of(dice, [effect] * 5, roots, tries)).cells if one.verdict]
@@ -173,7 +173,7 @@ def turns_further(dice: random.Random) -> bool | None:
 
 
 def forks_in_order(tries: int, forks: int) -> World:
-    """A person asks one fork after the other of a tree without any effect, and stops at the first word."""
+    """Ask one fork after the other of a tree without any effect, and stop at the first word."""
 
     def play(dice: random.Random) -> bool | None:
         rate = dice.uniform(0.2, 0.8)
@@ -201,7 +201,7 @@ def changes_of(dice: random.Random, tries: int, nothing: float, forks: int = 100
 
 
 def worth_covers(tries: int, nothing: float) -> World:
-    """One pair of a dataset: a fork that was picked because it shows a difference, among a hundred that were asked."""
+    """Take one pair of a dataset: a fork that was picked for its difference, among a hundred that were asked."""
 
     def play(dice: random.Random) -> bool | None:
         seen = changes_of(dice, tries, nothing)
@@ -217,7 +217,7 @@ def worth_covers(tries: int, nothing: float) -> World:
 
 
 def fork_without_effect(tries: int) -> World:
-    """One fork whose change does nothing, at a rate of any size."""
+    """Make one fork whose change does nothing, at a rate of any size."""
 
     def play(dice: random.Random) -> bool | None:
         rate = dice.uniform(0.05, 0.95)
@@ -228,7 +228,7 @@ def fork_without_effect(tries: int) -> World:
 
 
 def repaired_covers(dice: random.Random) -> bool | None:
-    """An arm is 15 points worse; people open what it lost, and call that too strict until it has won as much."""
+    """Make an arm 15 points worse; people open what it lost, and repair that until it has won as much."""
     run = truth.planted(100, 1, "even", f"repaired/{dice.random()}", uplift=-0.15)
     complete = {(each.task, each.arm): each.complete for each in run.tries}
     both = [(complete[task, truth.TREATED], complete[task, truth.CONTROL], task) for task, _ in complete]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from django.db.models import Count, Max, Q
 
-from awmclient.nouns.kinds import is_ask, is_call
+from awmclient.nouns.kinds import by_agent, is_ask, is_call
 from episodes.models import Episode, Fork, Step
 
 ACTS = ("role", "content", "name", "arguments", "question")
@@ -55,8 +55,8 @@ def continuations(branches: Sequence[Episode]) -> dict[str, str]:
     rows = Step.objects.filter(episode__in=begins).order_by("episode", "seq").values_list("episode_id", "seq", "body")
     for pk, seq, body in rows.iterator():
         step = json.loads(body)
-        if seq > begins[pk] and (step.get("role") == "assistant" or is_call(step) or is_ask(step)):
-            chosen = json.dumps([step["kind"], *(step.get(name) for name in ACTS)])
+        if seq > begins[pk] and by_agent(step):
+            chosen = json.dumps([is_call(step), is_ask(step), *(step.get(name) for name in ACTS)])
             digests.setdefault(pk, hashlib.sha256()).update(chosen.encode("utf-8", "surrogatepass") + b"\n")
     return {pk: digest.hexdigest() for pk, digest in digests.items()}
 

@@ -117,7 +117,7 @@ def _level(kinds: int, share: float) -> float:
 
 def finding(pairs: Sequence[RootPair], *, share: float = FIRST, fixed: bool = False) -> CampaignFinding:
     """Return what these pairs show once all their branches have ended. `share` is that of the error of all
-    campaigns that ask the same. A `fixed` policy makes the same choice each time, so its branches show nothing."""
+    campaigns of one question. A `fixed` policy makes the same choice each time, so its branches show nothing."""
     kinds, places = kinds_of([one.kind for one in pairs]), sorted({one.at for one in pairs})
     level = _level(len(kinds), share)
     cells: list[CampaignCell] = []

@@ -50,7 +50,7 @@ def test_boschloo_is_exact(counts, p):
     assert forked.boschloo(other, others, won, of) == pytest.approx(forked.boschloo(won, of, other, others))
 
 
-def test_boschloo_errs_in_five_percent_and_finds_more_than_fisher():
+def test_boschloo_errs_in_5_percent_and_finds_more_than_fisher():
     """Counted exactly, at every rate: 16 a side, and 18 and 27% of changes by 25 points are found."""
     size, found = 16, dict.fromkeys(("fisher", "boschloo"), 0.0)
 
@@ -111,7 +111,7 @@ def at(minute):
     return datetime(2026, 11, 29, 12, minute)
 
 
-def test_forks_that_are_asked_after_a_look_have_half_of_what_is_left():
+def test_forks_asked_after_a_look_have_half_of_what_is_left():
     live = [(at(0), None), (at(1), None)]
     assert forked.shares(live) == [0.4, 0.4] and forked.shares(live[:1]) == [0.8]
     # the first was read at minute 5: two are asked then, and one more after one of these was read
