@@ -68,7 +68,9 @@ class Health:
             return None
         tried = data.get("guessed")
         guessed = tuple(str(name)[:MAX_ERROR] for name in tried) if isinstance(tried, list | tuple) else None
-        return cls(code, sql, data.get("expects_no_change") is True, str(data.get("unchecked", ""))[:MAX_ERROR], guessed)
+        return cls(
+            code, sql, data.get("expects_no_change") is True, str(data.get("unchecked", ""))[:MAX_ERROR], guessed
+        )
 
     def wire(self) -> dict[str, Any]:
         fields = asdict(self)
