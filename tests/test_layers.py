@@ -428,6 +428,7 @@ BODIES = {
     "episodes.record.recording": "writes them",
     "episodes.record.whole": "writes them",
     "episodes.stored.attesting": "looks for the session that a verifier's answer names",
+    "episodes.stored.trees": "makes digests of what the agents of branches chose, to tell equal ones",
     "experts.metrics.records": "counts what agents did after an answer, of episodes whose outcome is seen",
     "runs.plan.spending": "adds up tokens",
     "runs.show.rewarding": "pays a whole run; its report and tables are made from a comparison, which refuses",

@@ -43,7 +43,10 @@ def forks_asked(episodes: Collection[str]) -> dict[str, list[AskedFork]]:
         AskedFork(pk, made_at, None if live else end)
         for pk, made_at, end, live in rows.values_list("pk", "created_at", "end", "live")
     ]
-    of_root = {root: [fork for fork in made if fork.pk in {*forks}] for root, forks in asked.items()}
+    root_of = {pk: root for root, forks in asked.items() for pk in forks}
+    of_root: dict[str, list[AskedFork]] = {root: [] for root in asked}
+    for fork in made:
+        of_root[root_of[fork.pk]].append(fork)
     return {pk: of_root[root] for pk, root in roots.items()}
 
 

@@ -84,10 +84,8 @@ def _pinned(fork: Fork, shown: ForkFinding, grade: str, prior: ChangePrior, aske
     treated, control = shown.treated, shown.control
     change = worth.worth_of(treated, control, prior)
     mean, low, high, wrong = (round(part, 4) for part in (change.mean, change.low, change.high, change.wrong))
-    return PinnedFork(
-        *(fork.pk, shown.verdict, treated.complete, treated.known, control.complete, control.known),
-        *(low, high, grade, fork.knowledge, mean, wrong, asked),
-    )
+    counts = (treated.complete, treated.known, control.complete, control.known)
+    return PinnedFork(fork.pk, shown.verdict, *counts, low, high, grade, fork.knowledge, mean, wrong, asked)
 
 
 def _branches(forks: Collection[Fork]) -> Iterable[tuple[Fork, list[Episode], set[str], dict[str, str]]]:

@@ -12,6 +12,7 @@
     power       size of a run before its launch
     difficulty  differences by how hard tasks are
     forked      what the branches of a fork show
+    worth       what a change that was picked is worth
     campaigned  what forks of many episodes show
     offers      effect of a randomized offer of help
     asking      precision, recall and Ask-F1 of questions

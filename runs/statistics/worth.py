@@ -79,8 +79,11 @@ def worth_of(treated: ForkArm, control: ForkArm, prior: ChangePrior) -> ChangeWo
 
     up = 1 if delta > 0 else -1
     wrong = 1 - chance + chance * NORMAL.cdf(-up * mean / spread)
-    ends = [max(-1.0, min(1.0, crossing(lambda at, p=p: below(at) - p, -1.0, 1.0, FINE))) for p in (0.025, 0.975)]
-    return ChangeWorth(chance * mean, ends[0], ends[1], wrong)
+
+    def quantile(share: float) -> float:
+        return max(-1.0, min(1.0, crossing(lambda at: below(at) - share, -1.0, 1.0, FINE)))
+
+    return ChangeWorth(chance * mean, quantile(0.025), quantile(0.975), wrong)
 
 
 def _does_something(delta: float, variance: float, prior: ChangePrior) -> float:
