@@ -27,16 +27,16 @@ from awmclient.errors import EndpointError, MalformedCall
 from awmclient.nouns.values import ASK_TOOL, ToolProtocol
 from awmclient.policies import Turn, View
 from awmclient.words.blotting import blotted, secrets_of
-from awmclient.words.conversation import messages, offered
+from awmclient.words.conversation import as_text, messages, offered
 from awmclient.words.encoding import encode
 from awmclient.words.endings import is_stopped, reason_of
 from awmclient.words.textcalls import text_calls
 from awmclient.words.thinking import FIELDS, MODES, ReasoningField, ReasoningMode, read_reasoning
-from awmclient.words.toolcalls import Call, as_written, native_calls
+from awmclient.words.toolcalls import Call, as_written, calls_of, native_calls
 
 TRIES = 4
 """Requests that end with an error of the endpoint, such as a 500, before it is believed."""
-AWAY = frozenset({429, 502, 503, 504})
+AWAY = frozenset({429, 502, 503})
 """Statuses of an endpoint that is overloaded, starts or is replaced: it is asked again until its time is up."""
 NO_ANSWER = "no answer within"
 """How the words of an endpoint begin that did not answer in its time."""
@@ -203,8 +203,8 @@ class ChatClient:
         body = {"model": self._endpoint.model, "messages": list(messages), **own, **options}
         try:
             # Over all tries: httpx limits each read, which an endpoint that trickles never exceeds.
-            async with asyncio.timeout(self._timeout_s):
-                return self._message(await self._post(body))
+            async with asyncio.timeout(self._timeout_s) as limit:
+                return self._message(await self._post(body, limit))
         except TimeoutError:
             raise EndpointError(f"{NO_ANSWER} {self._timeout_s:g} s", "timeout") from None
 
@@ -225,14 +225,14 @@ class ChatClient:
         _plain_endpoints.add(place)
         return reply
 
-    async def _post(self, body: dict[str, Any]) -> httpx.Response:
+    async def _post(self, body: dict[str, Any], limit: asyncio.Timeout) -> httpx.Response:
         headers = {"Content-Type": "application/json"}
         if self._endpoint.api_key:
             headers["Authorization"] = f"Bearer {self._endpoint.api_key}"
         # Last, so that an endpoint with another scheme can replace `Authorization`.
         headers |= self._endpoint.headers
         url, content = f"{self._endpoint.base_url.rstrip('/')}/chat/completions", encode(body)
-        limits = httpx.Timeout(self._timeout_s, connect=min(10.0, self._timeout_s))
+        limits = httpx.Timeout(self._timeout_s, connect=min(10.0, self._timeout_s / 2))
         give_up = time.monotonic() + self._timeout_s
         # A redirect would take the key to another host.
         async with httpx.AsyncClient(timeout=limits, follow_redirects=False, trust_env=not is_loopback(url)) as http:
@@ -252,6 +252,8 @@ class ChatClient:
                 if is_last or time.monotonic() + pause > give_up:
                     break
                 await asyncio.sleep(pause)
+                if has_no_room and self._tries is None:  # waiting takes nothing from the time to answer
+                    limit.reschedule(asyncio.get_running_loop().time() + self._timeout_s)
         # The last response, even if it is an error: its words name the cause.
         if answer is not None:
             return answer
@@ -278,8 +280,9 @@ class ChatClient:
         try:
             body = json.loads(answer.content)
             message, usage = body["choices"][0]["message"], body.get("usage")
-            why = reason_of(body["choices"][0].get("finish_reason"))
+            why = body["choices"][0].get("finish_reason")
             cleaned = self._endpoint.without_secrets({"message": message, "usage": usage, "finish_reason": why})
+            cleaned["finish_reason"] = reason_of(cleaned["finish_reason"])
         except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
             words = f"the endpoint's answer is no chat completion: {self._said(answer.text)}"
             raise EndpointError(words, "not_a_chat_endpoint") from None
@@ -364,7 +367,7 @@ def _turn(message: Mapping[str, Any], view: View, sent: Sequence[Mapping[str, An
     why = message.get("finish_reason")
     common: dict[str, Any] = {"content": content, "reasoning": reasoning, "finish_reason": why}
     common["usage"] = usage if isinstance(usage, dict) else None
-    native = message.get("tool_calls") or []
+    native = calls_of(message)
     # What is not made is kept as the model wrote it.
     unmade = {**common, "content": "\n\n".join(part for part in (content, as_written(native)) if part)}
     if is_stopped(why):
@@ -386,7 +389,16 @@ def _turn(message: Mapping[str, Any], view: View, sent: Sequence[Mapping[str, An
 def _calls_in(content: str, view: View, sent: Sequence[Mapping[str, Any]]) -> list[Call]:
     """Return the calls that the model wrote into its words. In an environment of actions JSON is an action."""
     names = [tool.name for tool in view.tools or ()] if view.has_tools else None
-    return text_calls(content, names, [message["content"] for message in sent if message["role"] == "tool"])
+    calls = text_calls(content, names)
+    made = [call for message in sent for call in message.get("tool_calls") or ()]
+    # a result can repeat a call that the agent made: making it again quotes nothing
+    earlier = [(call["function"]["name"], call["function"]["arguments"]) for call in made]
+    if all((call.name, as_text(call.arguments)) in earlier for call in calls):
+        return calls
+    # advice suggests calls, which are to be made
+    asked = {call["id"] for call in made if call["function"]["name"] == ASK_TOOL}
+    results = [message for message in sent if message["role"] == "tool" and message["tool_call_id"] not in asked]
+    return text_calls(content, names, [message["content"] for message in results])
 
 
 def _action(common: dict[str, Any]) -> Turn:

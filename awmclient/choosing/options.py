@@ -6,12 +6,17 @@ They are part of a policy: settings, plans and arms name them, episodes record t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 CHARACTERS = 10_000
 """The longest options, as JSON."""
 STOPS_MOST, STOP_CHARS = 16, 200
+# in the escapes of JSON: U+0000, or half of a pair
+_UNSTORABLE = re.compile(
+    r"\\u0000|\\ud[89ab][0-9a-f]{2}(?!\\ud[c-f][0-9a-f]{2})|(?<!\\ud[89ab][0-9a-f]{2})\\ud[c-f][0-9a-f]{2}"
+)
 OWN = ("model", "messages", "tools", "stream")
 """Fields of a request that are no options: awmweb itself sets them."""
 
@@ -60,8 +65,11 @@ def options_of(value: Any) -> dict[str, Any]:
     taken = [name for name in value.get("extra", {}) if name in OWN or name in RULES]
     if taken:
         raise ValueError(f"extra cannot hold {taken[0]}")
-    if len(_written(value)) > CHARACTERS:
+    written = _written(value)
+    if len(written) > CHARACTERS:
         raise ValueError(f"options have at most {CHARACTERS:,} characters")
+    if _UNSTORABLE.search(written.replace(r"\\", "")):
+        raise ValueError("options have no U+0000 and no lone surrogate")
     return dict(value)
 
 

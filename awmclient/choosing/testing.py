@@ -16,7 +16,7 @@ from awmclient.choosing.chat import NO_ANSWER, ChatClient, EndpointConfig
 from awmclient.errors import EndpointError, MalformedCall
 from awmclient.words.textcalls import text_calls
 from awmclient.words.thinking import read_reasoning, with_reasoning
-from awmclient.words.toolcalls import native_calls
+from awmclient.words.toolcalls import calls_of, native_calls
 
 NAME = "ready"
 CHARS_PER_TOKEN = 8
@@ -73,7 +73,7 @@ def _judged(endpoint: EndpointConfig, message: Mapping[str, Any]) -> tuple[bool,
     thinks = reasoning is not None and endpoint.reasoning == "none"
     note = " (it thinks; REASONING is none, so it gets none of it back)" if thinks else ""
     try:
-        native = native_calls(message.get("tool_calls") or [])
+        native = native_calls(calls_of(message))
         called = [call.name for call in native or text_calls(content, [NAME])]
     except MalformedCall as error:
         return False, f"its call cannot be read: {error.message}{note}"

@@ -119,12 +119,14 @@ def _blocks(visible: str) -> Iterable[_Piece]:
 
 
 def _to_the_end(visible: str, mark: str, read: Callable[[str], list[Call]]) -> Iterable[_Piece]:
-    ends = [place for end in _ENDS if (place := visible.find(end)) >= 0]
-    start, last = visible.find(mark), min([*ends, len(visible)])
-    while 0 <= start < last:
-        following = visible.find(mark, start + len(mark))
-        is_last = following < 0 or following > last
-        yield _Piece(visible[start + len(mark) : last if is_last else following], start, len(visible), read)
+    whole = visible.rstrip()
+    # at the end alone: the same signs can be in an argument
+    while end := next((end for end in _ENDS if whole.endswith(end)), ""):
+        whole = whole.removesuffix(end).rstrip()
+    start = whole.find(mark)
+    while start >= 0:
+        following = whole.find(mark, start + len(mark))
+        yield _Piece(whole[start + len(mark) : following if following >= 0 else None], start, len(visible), read)
         start = following
 
 

@@ -63,6 +63,12 @@ def is_reserved(name: str) -> bool:
     return plain in CONTROL_TOOLS or plain == ASK_TOOL
 
 
+def calls_of(message: Mapping[str, Any]) -> Sequence[Any]:
+    """Return the `tool_calls` of an assistant message as its server sent them; none if they are no list."""
+    calls = message.get("tool_calls")
+    return calls if isinstance(calls, list) else []
+
+
 def native_calls(tool_calls: Sequence[Any]) -> list[Call]:
     """Return the `tool_calls` of an OpenAI assistant message.
 

@@ -20,7 +20,7 @@ ACTS = ("role", "content", "name", "arguments", "question")
 
 class AskedFork(NamedTuple):
     """A fork of a tree: when it was made, and when the last of its branches ended, so that it could be read; None while
-    one is live."""
+    one is live. One whose branches were erased was read, for all that is known."""
 
     pk: str
     made_at: datetime
@@ -38,9 +38,10 @@ def forks_asked(episodes: Collection[str]) -> dict[str, list[AskedFork]]:
         below = Fork.objects.filter(parent__fork__in=level).values_list("pk", "parent__fork_id")
         level = {pk: level[above] for pk, above in below}
     rows = Fork.objects.filter(pk__in=[pk for forks in asked.values() for pk in forks]).order_by("created_at", "pk")
-    rows = rows.annotate(end=Max("branches__ended_at"), live=Count("branches", filter=Q(branches__ended_at=None)))
+    is_live = Q(branches__ended_at=None, branches__isnull=False)
+    rows = rows.annotate(end=Max("branches__ended_at"), live=Count("branches", filter=is_live))
     made = [
-        AskedFork(pk, made_at, None if live else end)
+        AskedFork(pk, made_at, None if live else end or made_at)
         for pk, made_at, end, live in rows.values_list("pk", "created_at", "end", "live")
     ]
     root_of = {pk: root for root, forks in asked.items() for pk in forks}

@@ -173,7 +173,8 @@ def metrics_of(actor: Actor, look: Look, now: datetime) -> DeskMetrics:
     asks = rows[:MOST]
     did = _compared([row for row in asks if row.source and SOURCES[row.source].is_answer and not row.unread][:COMPARED])
     hidden = visibility.withheld(actor, {row.episode for row in asks})
-    records = [_asked(row, did.get(row.pk, ""), row.episode in hidden) for row in asks]
+    together = {_sent_with(row) for row in asks if (row.nonce or "").endswith(f"/{row.pk}")}
+    records = [_asked(row, together, did.get(row.pk, ""), row.episode in hidden) for row in asks]
     begin, end = look.span(now)
     return DeskMetrics(
         # if the limit cut the list, the period begins with the oldest ask that is counted
@@ -226,12 +227,12 @@ def _keys(named: list[str]) -> tuple[str, ...]:
     return tuple(one.partition("\n")[0] for one in named)
 
 
-def _asked(row: AskRecord, did: str, is_hidden: bool) -> Asked:
+def _asked(row: AskRecord, together: Collection[str], did: str, is_hidden: bool) -> Asked:
     return Asked(
         episode=row.episode,
         task="" if row.task_idx is None else f"{row.scenario}/{row.task_idx}",
         asked_s=float(row.asked_s),
-        answer=_answer_of(row),
+        answer=_answer_of(row, together),
         run=row.run or "",
         arm=row.arm,
         status=row.status,
@@ -255,9 +256,15 @@ def _asked(row: AskRecord, did: str, is_hidden: bool) -> Asked:
     )
 
 
-def _answer_of(row: AskRecord) -> str:
-    """Return what names an answer: the same for all asks of a group that were answered together, which have its nonce
-    before their own ID (`advising.nonce_of`)."""
+def _answer_of(row: AskRecord, together: Collection[str]) -> str:
+    """Return what names an answer: the same for all asks of a group that were answered together. A nonce is unique in
+    its ask alone, so that others are told apart by it."""
+    name = _sent_with(row)
+    return name if name in together or not name else f"{name}\n{row.pk}"
+
+
+def _sent_with(row: AskRecord) -> str:
+    """Return author and nonce; asks that follow in a group have its nonce before their own ID (`advising.nonce_of`)."""
     sent = (row.nonce or "").removesuffix(f"/{row.pk}")[:GROUP_NONCE]
     return f"{row.author_key}\n{sent}" if sent else ""
 

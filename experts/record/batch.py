@@ -21,6 +21,7 @@ from awmclient.nouns.ask_kinds import ASK_KINDS
 from awmclient.schema import StandingAnswerBody
 from episodes.models import Run
 from episodes.show.decisions import value_in_words
+from episodes.tool_schemas import Checker
 from experts.models import Advice, Ask, Privilege
 from experts.record import advising, queue
 from experts.record.standing_answers import same_value
@@ -34,6 +35,8 @@ from people.requests.forms import FormFields, Named, OptionalNumber
 
 TOGETHER_MAX = 100
 """Approvals of one press: each is a claim and an answer."""
+FREE_MAX = 100
+"""Arguments with any value that a standing answer can name."""
 LOOKS_S = 20.0
 """Seconds after which a press begins no further second look of a model; the rest wait for another press."""
 LATER = "Not sent: the second looks of this press took too long. Press again."
@@ -68,14 +71,19 @@ def _checked(actor: Actor, chosen: Sequence[str], verdict: str, reason: str) -> 
         raise Invalid("Some of these asks are blind and some see the verifier. Decide them separately.")
     if verdict == "approve" and (why := why_not_together(map(_tool, asks), desk_of(actor.project).high_risk)):
         raise Invalid(why)
-    if verdict == "approve" and (ask := next(filter(_breaks, asks), None)) is not None:
-        raise Invalid(f"The arguments of a call do not fit its tool: {_breaks(ask)}. Decide it on its page.")
+    if verdict == "approve" and (words := _first_breaks(asks)):
+        raise Invalid(f"The arguments of a call do not fit its tool: {words}. Decide it on its page.")
     return asks
 
 
-def _breaks(ask: Ask) -> str:
-    breaks = breaks_in((ask.typed or {})["calls"], ask.episode.tools)
-    return "; ".join(place.words for places in breaks for place in places)
+def _first_breaks(asks: Sequence[Ask]) -> str:
+    """Return where the arguments of the first call that does not fit break its schema. All share one budget."""
+    checker = Checker(formats=True)
+    for ask in asks:
+        breaks = breaks_in((ask.typed or {})["calls"], ask.episode.tools, checker)
+        if words := "; ".join(place.words for places in breaks for place in places):
+            return words
+    return ""
 
 
 @dataclass(frozen=True)
@@ -133,6 +141,8 @@ def ahead_of(alike: Alike, form: AheadForm) -> StandingAnswerBody:
         raise Invalid("Calls of asks with verifier access are approved ahead in their run only.")
     equal = {name: value for name, value in alike.arguments.items() if name in form.same}
     free = [name for name in (*alike.arguments, *alike.others) if name not in equal]
+    if not form.further and len(free) > FREE_MAX:
+        raise Invalid("These calls have too many different arguments. Allow further arguments, or choose fewer calls.")
     words = "Enter how many calls like these are approved at most, from 1 to 100,000."
     if form.hours is None or form.at_most is None:
         raise Invalid(words)

@@ -36,9 +36,11 @@ def schema_of(call: Mapping[str, Any], schemas: Mapping[Any, Any]) -> Any:
     return call.get("schema") or schemas.get(call["name"])
 
 
-def breaks_in(calls: Iterable[Mapping[str, Any]], tools: Iterable[Any]) -> list[list[Break]]:
+def breaks_in(
+    calls: Iterable[Mapping[str, Any]], tools: Iterable[Any], checker: Checker | None = None
+) -> list[list[Break]]:
     """Return for each call where its arguments break its schema; none where they fit."""
-    checker, schemas = Checker(formats=True), schemas_of(tools)
+    checker, schemas = checker or Checker(formats=True), schemas_of(tools)
     return [breaks_of(checker, call.get("arguments") or {}, schema_of(call, schemas)) for call in calls]
 
 

@@ -40,7 +40,7 @@ from exports.writers import inspect_log
 from people.models import Project
 
 __all__ = ["DatasetPlan", "Progress", "Stopped", "build", "entries", "read_manifest", "take_snapshot"]
-VERSION = "awmweb.dataset/2"
+VERSION = "awmweb.dataset/3"
 _CLASS = re.compile(r"\\[A-Za-z]")
 SNAPSHOT, MANIFEST, INDEX, LEFT_OUT, RECIPE, CARD = (
     *("snapshot.jsonl", "manifest.json", "rows.jsonl", "left_out.jsonl", "recipe.yaml", "README.md"),

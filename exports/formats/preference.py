@@ -18,7 +18,7 @@ from exports.rules.pairs import (
     siblings,
 )
 
-DPO, KTO = "awmweb.pref/4", "awmweb.kto/2"
+DPO, KTO = "awmweb.pref/5", "awmweb.kto/3"
 DPO_FEATURES: dict[str, Any] = {
     "prompt": MESSAGES,
     "chosen": MESSAGES,

@@ -16,7 +16,7 @@ from episodes.models import Episode, Fork
 from episodes.stored import outcomes, trees
 from episodes.stored.settled import settled
 from runs.show import campaigns
-from runs.show.forks import share_of, shown_by
+from runs.show.forks import asked_in, share_of, shown_by
 from runs.statistics import worth
 from runs.statistics.forked import ForkFinding
 from runs.statistics.worth import ChangePrior
@@ -57,17 +57,19 @@ def measured(episodes: QuerySet[Episode]) -> dict[str, list[PinnedFork]]:
     been restored alike."""
     made = list(Fork.objects.filter(parent__in=episodes.order_by().values("pk")).order_by("created_at", "pk"))
     # all of their trees, because the forks of one share its error
-    asked = trees.forks_asked({one.parent_id for one in made})
+    asked = asked_in({one.parent_id for one in made})
     # a campaign asks the same in many trees, and its best forks would be the pairs
     beside = campaigns.forks_beside([one.pk for one in made])
     compared: list[tuple[Fork, ForkFinding, set[str]]] = []
-    for fork, branches, ended, types in _branches([one for one in made if any(name in one.change for name in ACTIONS)]):
+    rows = list(_branches([one for one in made if any(name in one.change for name in ACTIONS)]))
+    went_on = trees.continuations([one for _, branches, _, types in rows for one in branches if one.pk in types])
+    for fork, branches, ended, types in rows:
         grades = {one.grade for one in branches}
         is_fixed = any(one.policy_kind == "script" for one in branches)
         others, of_tree = beside.get(fork.pk, 0), asked[fork.parent_id]
         share = share_of(fork, of_tree) / (1 + others)
         count = len(of_tree) + others
-        shown = shown_by(fork, branches, ended, types, asked=count, share=share, fixed=is_fixed)
+        shown = shown_by(fork, branches, ended, types, asked=count, share=share, fixed=is_fixed, went_on=went_on)
         # without one its branches are live or lost, or an arm is one observation
         if shown.difference is not None:
             compared.append((fork, shown, grades))
@@ -92,7 +94,7 @@ def _branches(forks: Collection[Fork]) -> Iterable[tuple[Fork, list[Episode], se
     """Yield each fork with its branches, which of them have ended, and their reward types."""
     rows = Episode.every.filter(fork__in=[one.pk for one in forks]).order_by("pk")
     by_fork: dict[str, list[Episode]] = defaultdict(list)
-    for branch in rows.only("pk", "fork_id", "branch_arm", "grade", "policy_kind"):
+    for branch in rows.only("pk", "fork_id", "branch_arm", "branch_seq", "grade", "policy_kind"):
         by_fork[str(branch.fork_id)].append(branch)
     ids = [one.pk for branches in by_fork.values() for one in branches]
     ended = set(settled().filter(pk__in=ids).values_list("pk", flat=True))

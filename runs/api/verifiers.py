@@ -10,6 +10,7 @@ from ninja import Router, Schema, Status
 from awmclient.nouns.fields import Count, Line, Shape
 from episodes.models import Rejudging
 from episodes.stored import repairs
+from people.access import Actor
 from people.http import REFUSALS, actor_of, answer_of, refuse_unknown
 from runs.play import reverifying
 from runs.show import errata
@@ -71,7 +72,8 @@ class RejudgingView(Schema):
 def reverify(request: HttpRequest, payload: ReverifyBody) -> Status[RejudgingView]:
     """Judge the stored episodes of a task again, from their recorded worlds. Not for agent tokens."""
     fields = (payload.scenario, payload.task_idx, payload.verifier, payload.reason)
-    return Status(202, _pass(reverifying.request(actor_of(request), *fields)))
+    actor = actor_of(request)
+    return Status(202, _pass(actor, reverifying.request(actor, *fields)))
 
 
 @router.get("/verifiers/reverify/{rejudging_id}", response={200: RejudgingView, **REFUSALS})
@@ -79,10 +81,10 @@ def get_reverify(request: HttpRequest, rejudging_id: str) -> RejudgingView:
     """Read a pass: its counts and the errata that followed. Not for agent tokens."""
     actor = actor_of(request)
     refuse_unknown(request)
-    return _pass(reverifying.visible_pass(actor, rejudging_id))
+    return _pass(actor, reverifying.visible_pass(actor, rejudging_id))
 
 
-def _pass(judging: Rejudging) -> RejudgingView:
+def _pass(actor: Actor, judging: Rejudging) -> RejudgingView:
     counts = repairs.counts_of([judging])[judging.pk]
     return answer_of(
         RejudgingView,
@@ -92,7 +94,7 @@ def _pass(judging: Rejudging) -> RejudgingView:
         state="running" if judging.ended_at is None else "refused" if judging.problem else "ended",
         not_restorable=counts.pop("lost"),
         problem=judging.problem or None,
-        errata=[erratum_view(errata.of_erratum(each)) for each in repairs.errata().filter(rejudging=judging)],
+        errata=[erratum_view(erratum) for erratum in errata.of_pass(actor, judging)],
         **counts,
     )
 

@@ -51,7 +51,7 @@ from runs.plan.plans import PERSON
 from runs.taskset import checking
 
 OURS = "awmweb"
-OF_POLICY = (OURS, "script", "pace_s", "model", "endpoint", "reasoning", "reasoning_field")
+OF_POLICY = (OURS, "script", "pace_s", "model", "endpoint", "reasoning", "reasoning_field", "options")
 """The fields of a policy that its name decides; the others are limits of its episode."""
 DEMO_RUN = "demo"
 DEMO_PACE_S = 3.0

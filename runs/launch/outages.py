@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import transaction
 
 from episodes.models import Episode
+from episodes.record import recording
 from runs.launch import feeding, launching
 from runs.models import ModelOutage, PlannedTry
 from runs.plan import limits
@@ -39,7 +40,7 @@ class Noting:
 
 def begin(name: str, reason: str) -> None:
     """Note that a model takes no request now."""
-    _, is_new = ModelOutage.objects.update_or_create(name=name, defaults={"reason": reason.replace("\x00", "")})
+    _, is_new = ModelOutage.objects.update_or_create(name=name, defaults={"reason": recording.storable(reason)})
     if is_new:
         log.warning("model %s takes no request: %s", name, reason)
 

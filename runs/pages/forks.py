@@ -19,7 +19,6 @@ from django.views.decorators.http import require_GET, require_http_methods
 from awmclient.nouns.kinds import is_ask
 from episodes.models import Episode, Fork
 from episodes.show.alignment import AlignedPair, acts_of, align, words_of
-from episodes.stored import trees
 from episodes.visible import trajectory
 from episodes.visible.lens import lens_of
 from people.access import Actor, MemberRequest, holds, may_launch, may_read, member_required, visible_or_404
@@ -162,7 +161,7 @@ def _form(actor: Actor, pk: str, seq: int, form: ForkForm, correction: str = "")
     each = {"branches": 1, "turns": likely.turns, "tokens": likely.tokens, "questions": likely.asks}
     # with this one, all forks of the tree share the error
     recorded = clean((step.get("advice") or {}).get("text", ""))
-    asked = [(each.made_at, each.read_at) for each in trees.forks_asked([parent.pk])[parent.pk]]
+    asked = [(each.made_at, each.read_at) for each in forks.asked_in([parent.pk])[parent.pk]]
     share = forked.shares([*asked, (timezone.now(), None)])[-1]
     least = [(size, other) for size in SIZES if (other := forked.least_shown(size, share)) is not None]
     return context | {

@@ -70,7 +70,7 @@ def _shown(request: MemberRequest, scenario: str, task_idx: int) -> dict[str, An
         "newest": newest,
         "code": text_of(request.POST, "code") or code,
         "lines": min(40, max(12, code.count("\n") + 2)),
-        "passes": [(one, counts[one.pk], _errata_of(one)) for one in passes],
+        "passes": [(one, counts[one.pk], errata.of_pass(actor, one)) for one in passes],
         "is_live": any(one.ended_at is None for one in passes),
         "rows": [(row, judged.get(row.episode.pk)) for row in shown],
         "count": rows.count(),
@@ -82,9 +82,3 @@ def _last_judged(passes: list[Rejudging], episodes: list[str]) -> dict[str, Reju
     """Return what the newest pass found for each of these episodes."""
     rows = RejudgedEpisode.objects.filter(rejudging__in=passes[:1], episode__in=episodes)
     return {one.episode_id: one for one in rows}
-
-
-def _errata_of(judging: Rejudging) -> list[errata.ReadableErratum]:
-    return [
-        errata.of_erratum(each) for each in judging.errata.select_related("run", "rejudging__version").order_by("pk")
-    ]

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from django.conf import settings
 from django.utils import timezone
 
+from awmclient.choosing.chat import TRIES as REQUESTS
 from awmclient.choosing.chat import ChatClient
 from awmclient.errors import EndpointError
 from awmclient.schema import BRIEFING_MAX
@@ -127,7 +128,8 @@ async def _model_briefing(row: PlannedTry, model: Actor, material: Material, wit
 async def _asked(row: PlannedTry, model: Actor, material: Material, with_outcomes: bool) -> str:
     """Ask once, and record its cost and its fault for the arm of the run."""
     rules, prompt = RULES + (WITH_OUTCOMES if with_outcomes else ""), json.dumps(material.data)
-    client = ChatClient(settings.EXPERT_ENDPOINTS[model.model])
+    # few tries: an episode that waits for its briefing holds its place
+    client = ChatClient(settings.EXPERT_ENDPOINTS[model.model], tries=REQUESTS)
     start, fault = time.monotonic(), ""
     cost: dict[str, Any] = {"tokens": 0, "run": row.plan.run, "arm": row.arm.name}
     try:

@@ -377,8 +377,8 @@ def telling(name: str) -> Callable[[str], Awaitable[None]]:
     async def tell(reason: str) -> None:
         try:
             await in_database(outage.refused)(reason)
-        # the next refusal is noted
-        except AWAY as error:
+        # the next refusal is noted, and no turn ends by a note
+        except Exception as error:
             log.warning("an outage of model %s is not noted: %s", name, error)
 
     return tell

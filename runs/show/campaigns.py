@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 
 from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet
@@ -134,6 +135,12 @@ def seen(actor: Actor, campaign: Campaign) -> CampaignView:
     return CampaignView(campaign, progress, state, finding=finding, points=points)
 
 
+def is_withheld(actor: Actor, campaign: Campaign) -> bool:
+    """Return whether what a campaign shows is withheld from this actor."""
+    points = CampaignPoint.objects.filter(campaign=campaign).select_related("root__project", "fork").order_by("pk")
+    return not _sees_ends(actor, list(points))
+
+
 def forks_beside(forks: Collection[str]) -> dict[str, int]:
     """Return how many other forks the campaign of each of these made, by fork; those of no campaign are left out."""
     made = CampaignPoint.objects.filter(fork__isnull=False)
@@ -236,12 +243,24 @@ def _finding(
 def share_of(campaign: Campaign) -> float:
     """Return which share of the error a campaign has among those that ask too: what is asked after one of them was read
     has less."""
-    rows = asking_too(campaign).annotate(end=Max("campaign_points__fork__branches__ended_at"))
-    asked = list(rows.order_by("created_at", "pk").values_list("pk", "created_at", "end"))
+    branches = "campaign_points__fork__branches"
+    rows = asking_too(campaign).annotate(
+        end=Max(f"{branches}__ended_at"),
+        live=Count(branches, filter=Q(**{f"{branches}__ended_at": None, f"{branches}__isnull": False})),
+    )
+    asked = list(rows.order_by("created_at", "pk"))
     if not asked:
         return forked.FIRST
-    parts = forked.shares([(made_at, end) for _, made_at, end in asked])
-    return parts[[pk for pk, _, _ in asked].index(campaign.pk)]
+    parts = forked.shares([(one.created_at, _read_at(one.end, one.live, one)) for one in asked])
+    return parts[[one.pk for one in asked].index(campaign.pk)]
+
+
+def _read_at(end: datetime | None, live: int, campaign: Campaign) -> datetime | None:
+    """Return when a campaign could be read, from when the last of its branches ended and how many are live; None if it
+    could not yet. One whose branches were all erased was read, for all that is known."""
+    if live or (campaign.made_at is None and campaign.cancelled_at is None):
+        return None
+    return end or campaign.made_at or campaign.created_at
 
 
 def asking_too(campaign: Campaign) -> QuerySet[Campaign]:

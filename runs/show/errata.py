@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -113,6 +113,20 @@ def of_campaign(report: CampaignView) -> list[ReadableErratum]:
     if report.is_withheld:
         return []
     return [of_erratum(one) for one in repairs.errata_of_campaign(report.campaign.pk)]
+
+
+def of_pass(actor: Actor, judging: Rejudging) -> list[ReadableErratum]:
+    """Return the errata that followed from a pass, oldest first. One of a run or campaign whose outcomes are withheld
+    from the actor has no numbers."""
+    rows = judging.errata.select_related("run", "rejudging__version").order_by("pk")
+    return [erratum if _is_open(actor, erratum) else replace(erratum, changes=[]) for erratum in map(of_erratum, rows)]
+
+
+def _is_open(actor: Actor, erratum: ReadableErratum) -> bool:
+    if erratum.campaign is not None and campaigns.is_withheld(actor, erratum.campaign):
+        return False
+    mine = Episode.objects.filter(run=erratum.run) if erratum.run is not None else Episode.objects.none()
+    return sees_outcomes(actor) and not mine.filter(pk__in=visibility.held(actor)).exists()
 
 
 def of_erratum(erratum: Erratum) -> ReadableErratum:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from awmclient.schema import NOT_COUNTED
@@ -21,6 +22,7 @@ from episodes.visible import visibility
 from people.access import Actor, may_see_asking, scoped, visible_or_404
 from people.errors import NotFound
 from reviews.models import Correction
+from runs.models import CampaignPoint
 from runs.statistics import forked, rereading
 from runs.statistics.forked import ForkFinding
 
@@ -141,10 +143,26 @@ def finding_of(actor: Actor, fork: Fork, branches: Sequence[Episode]) -> ForkFin
     if not sees_ends(actor, fork.parent):
         return None
     ends, done = ends_of(actor, fork.parent, branches), ended(branches)
-    asked = trees.forks_asked([fork.parent_id])[fork.parent_id]
+    asked = asked_in([fork.parent_id])[fork.parent_id]
     share = share_of(fork, asked)
     fixed = "script" in {fork.parent.policy_kind, *(one.policy_kind for one in branches)}
     return shown_by(fork, branches, done, ends, asked=len(asked), share=share, fixed=fixed)
+
+
+def asked_in(episodes: Collection[str]) -> dict[str, list[AskedFork]]:
+    """Return the forks in the tree of each of these episodes, in the order in which they were asked: a campaign asks
+    all of its own at its launch, however long it takes to make them."""
+    asked = trees.forks_asked(episodes)
+    points = CampaignPoint.objects.filter(fork__in={each.pk for forks in asked.values() for each in forks})
+    launched = dict(points.values_list("fork", "campaign__created_at"))
+    return {
+        pk: sorted((each._replace(made_at=launched.get(each.pk, each.made_at)) for each in forks), key=_order)
+        for pk, forks in asked.items()
+    }
+
+
+def _order(fork: AskedFork) -> tuple[datetime, str]:
+    return fork.made_at, fork.pk
 
 
 def share_of(fork: Fork, asked: Sequence[AskedFork]) -> float:
@@ -162,10 +180,12 @@ def shown_by(
     asked: int,
     share: float,
     fixed: bool,
+    went_on: Mapping[str, str] | None = None,
 ) -> ForkFinding:
     """Return what a fork shows in a tree of `asked` forks with its `share` of the error: of its branches, those that
     are done, and the reward types that count. A difference must be one on the first outcomes as well, from before a
-    verifier was repaired, and not that of a model that repeats itself."""
+    verifier was repaired, and not that of a model that repeats itself. With `went_on`, the continuations of its
+    branches, a fork without a difference is looked at for that, too."""
     changed, kept = forked.labels(fork.change)
 
     def reading(types: Mapping[str, str]) -> ForkFinding:
@@ -176,18 +196,21 @@ def shown_by(
         return forked.finding(arms[0], arms[1], changed, kept, forks=asked, share=share, fixed=fixed)
 
     now = reading(ends)
-    if now.verdict and _repeats_itself(fork, branches, ends):
+    if now.verdict and went_on is None:
+        went_on = trees.continuations([branch for branch in branches if branch.pk in ends])
+    if went_on is not None and _repeats_itself(fork, branches, ends, went_on):
         return forked.repeated(now)
     # few differ, and only a difference that is said needs the first outcomes
     first = first_reading(ends, branches) if now.verdict else None
     return now if first is None else rereading.fork(now, reading(first))
 
 
-def _repeats_itself(fork: Fork, branches: Sequence[Episode], ends: Mapping[str, str]) -> bool:
+def _repeats_itself(
+    fork: Fork, branches: Sequence[Episode], ends: Mapping[str, str], went_on: Mapping[str, str]
+) -> bool:
     """Return whether the model chose the same in every branch of an arm, without sampling or behind a cache, so that an
     arm is one observation. A model that varies in one arm samples, and draws that are alike in the other are draws;
     arms of two models have one each."""
-    went_on = trees.continuations([branch for branch in branches if branch.pk in ends])
     alike = []
     for arm in (BranchArm.TREATED, BranchArm.CONTROL):
         mine = [branch.pk for branch in branches if branch.branch_arm == arm and branch.pk in ends]

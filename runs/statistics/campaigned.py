@@ -233,7 +233,7 @@ def _sentence(kind: str, cells: Sequence[CampaignCell], places: int) -> str:
     on = "on this episode" if roots == 1 else f"on these {count(roots, 'episode')}"
     shown = {word: [one for one in cells if one.verdict == verdict] for word, verdict in WORDS.items()}
     parts = [f"shown to {word}{_places(found, places)} {on}" for word, found in shown.items() if found]
-    numbers = [f" {_numbers(found[-1], places)}" for found in shown.values() if found]
+    numbers = [f" {_numbers(_picked(found), places)}" for found in shown.values() if found]
     if not parts:
         parts = [f"{'at no time of an episode' if places > 1 else 'not'} shown to help or harm {on}"]
         numbers = [f" {_numbers(one, places)}" for one in cells if places == 1 and one.difference is not None]
@@ -254,11 +254,23 @@ def _places(cells: Sequence[CampaignCell], places: int) -> str:
     return f" at {listed}% of an episode"
 
 
+def _picked(shown: Sequence[CampaignCell]) -> CampaignCell:
+    """Return the latest place whose interval for all places together leaves out 0, else the latest."""
+    return next((one for one in reversed(shown) if not _holds_nothing(one.together)), shown[-1])
+
+
+def _holds_nothing(interval: Interval | None) -> bool:
+    return interval is None or interval[0] <= 0 <= interval[1]
+
+
 def _numbers(cell: CampaignCell, places: int) -> str:
     where = f"At {cell.at}%: " if places > 1 else ""
     p = f"p = {p_text(1.0 if cell.p is None else cell.p)}".replace("= <", "<")
     all_of = "" if places == 1 else f" (95% for all {places} times together)"
     span = f" {span_text(cell.together)}{all_of}" if cell.together else ""
+    if cell.verdict and cell.interval is not None and _holds_nothing(cell.together):
+        # Holm shows more than intervals of one width for all can
+        span = f" {span_text(cell.interval)} (95%, this one alone)"
     return f"{where}{points(cell.difference or 0.0)}{span}, {p} (sign flips, Holm)."
 
 

@@ -1,6 +1,7 @@
 // Feedback about a question and an unsent text: tags by one key, and the text that a closed ask left behind.
 
 import { isEmpty } from "../forms/drafts.js";
+import { writeExact } from "../forms/exact-json.js";
 import { bind } from "../shell/keys.js";
 import { life } from "../shell/page-life.js";
 import { fetchFragment } from "../shell/connection.js";
@@ -45,7 +46,7 @@ const deliver = (path, given) => {
 async function rescue(store) {
   const [newest] = store.all().filter((one) => !isEmpty(one)).sort((a, b) => b.at - a.at);
   if (!newest) return store.clear();
-  const given = { text: newest.text, tool_calls: JSON.stringify(newest.calls), version: newest.version || 0 };
+  const given = { text: newest.text, tool_calls: writeExact(newest.calls), version: newest.version || 0 };
   let { ok, error } = await deliver(page.dataset.keep, given);
   if (error?.draft) {
     const both = error.draft.text.includes(newest.text) ? error.draft.text : `${error.draft.text}\n\n${newest.text}`;

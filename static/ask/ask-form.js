@@ -234,7 +234,7 @@ export function freeze(words, { out = false } = {}) {
   for (const [kind, hidden] of /** @type {[string, boolean][]} */ ([["live", true], ["late", out], ["out", !out]])) {
     for (const one of form.querySelectorAll(`[data-${kind}-only]`)) one.hidden = hidden;
   }
-  for (const id of ["send", "send-watch", "insert-call", "quit", "release", "draft", "redraft", "replies", "similar"]) unbind(id);
+  for (const id of ["send", "send-watch", "insert-call", "quit", "release", "draft", "redraft", "replies", "similar", "approve-call", "edit-call", "reject-call", "stand"]) unbind(id);
   if (!out) {
     bind("keep", () => isQuiet() && keepLate());
     bind("discard", () => isQuiet() && discard());

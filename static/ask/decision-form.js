@@ -108,9 +108,12 @@ class CallCard {
   }
 
   decide(verdict) {
-    if (this.draft.verdict === verdict || (verdict === "approve" && keptEdit(this, changedIn))) return;
-    this.draft = { ...this.draft, verdict };
-    this.show();
+    if (verdict === "approve" && keptEdit(this, changedIn)) return;
+    if (this.draft.verdict !== verdict) {
+      this.draft = { ...this.draft, verdict };
+      this.show();
+    }
+    this.values.querySelector("[data-take-back]")?.remove();
     if (verdict === "edit") /** @type {HTMLElement} */ (this.values.querySelector("[data-argument]"))?.focus();
     if (verdict === "reject") this.reason.focus();
     this.changed();
@@ -251,6 +254,12 @@ class Approval {
     const card = this.cards.find((one) => one.element === at) || this.cards.find((one) => !one.draft.verdict) || this.cards[0];
     card.decide(verdict);
     if (verdict !== "approve") return;
+    const { problem } = card.read();
+    if (problem) {
+      announce(problem);
+      card.wrong()?.focus();
+      return;
+    }
     const next = this.cards.find((one) => !one.draft.verdict);
     const as = card.call.breaks?.length ? ", although its arguments don't fit" : "";
     announce(next ? `Call ${card.number} approved${as}. Call ${next.number} is next.` : `Call ${card.number} approved${as}. All calls are decided.`);
@@ -413,6 +422,7 @@ class Form {
 
   blame(call, argument, words) {
     const field = fieldIn(this.box, argument);
+    field?.closest("label").querySelector("small.bad")?.remove();
     const wrong = make("small", "bad", visible(words));
     field?.closest("label").append(wrong);
     field?.addEventListener("input", () => wrong.remove(), { once: true });

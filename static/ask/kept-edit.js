@@ -16,7 +16,7 @@ export function keptEdit(card, changedIn) {
   line.setAttribute("role", "status");
   line.append(button);
   button.addEventListener("click", () => {
-    card.draft = { ...card.draft, texts: undefined, verdict: "" };
+    card.draft = { ...card.draft, texts: undefined, arguments: undefined, verdict: "" };
     card.decide("approve");
     card.element.focus();
   });

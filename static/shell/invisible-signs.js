@@ -6,6 +6,10 @@ export const NOTHING_TOO = "ffa0 fff0-fffb 1bca0-1bca3 1d173-1d17a e0000-e0fff";
 export const JOINED = "600-8ff 900-dff f00-fff 1000-109f 1780-18af 1a20-1aaf 1b00-1b7f a980-a9df fb50-fdff fe70-fefc 11000-11fff";
 export const UNSPACED = "e00-eff 1000-109f 1780-17ff";
 export const VIRAMAS = "94d 9cd a4d acd b4d bcd c4d ccd d4d dca";
+export const MONGOLIAN = "1820-18aa";
+export const HAN = "3400-4dbf 4e00-9fff f900-faff 20000-3ffff";
+export const OF_MONGOLIAN = "180b-180d 180f";
+export const OF_HAN = "e0100-e01ef";
 export const EMOJI = "a9 ae 203c 2049 2122 2139 2194-21aa 231a-23ff 24c2 25aa-25fe 2600-27bf 2934-2935 2b05-2b55 3030 303d 3297 3299";
 export const EMOJI_TOO = "1f000-1faff";
 export const FLAGS = "gbeng gbsct gbwls";
@@ -17,6 +21,8 @@ const anyOf = (table) => new RegExp(`^[${classOf(table)}]$`, "u");
 
 export const SIGNS = classOf(`${NOTHING} ${NOTHING_TOO}`);
 const [joined, unspaced, virama, emoji] = [JOINED, UNSPACED, VIRAMAS, `${EMOJI} ${EMOJI_TOO}`].map(anyOf);
+const [mongolian, han, ofMongolian, ofHan] = [MONGOLIAN, HAN, OF_MONGOLIAN, OF_HAN].map(anyOf);
+const ENDS_A_WORD = /^[\p{L}\p{M}\p{N}\p{P}]$/u;
 const LETTER = /^[\p{L}\p{M}]$/u;
 const flags = FLAGS.split(" ").map((word) => `\u{1f3f4}${[...word].map((one) => String.fromCodePoint(0xe0000 + one.codePointAt(0))).join("")}\u{e007f}`);
 
@@ -37,9 +43,11 @@ export function belongs(text, place) {
   const [further, last] = before(text, place);
   if (sign === "\u200c" || sign === "\u200d") {
     const ofWord = isLetter(joined, last) && (isLetter(joined, after) || virama.test(last));
-    return ofWord || (sign === "\u200d" && emoji.test(after) && emoji.test(/^[\ufe0e\ufe0f]$/.test(last) ? further : last));
+    const ofSuffix = sign === "\u200c" && ENDS_A_WORD.test(last) && isLetter(joined, after);
+    return ofWord || ofSuffix || (sign === "\u200d" && emoji.test(after) && emoji.test(/^[\ufe0e\ufe0f]$/.test(last) ? further : last));
   }
   if (sign === "\u200b") return isLetter(unspaced, last) && isLetter(unspaced, after);
   if (sign === "\ufe0e" || sign === "\ufe0f") return emoji.test(last) || (after === "\u20e3" && /^[0-9#*]$/.test(last));
+  if ((mongolian.test(last) && ofMongolian.test(sign)) || (han.test(last) && ofHan.test(sign))) return true;
   return flags.some((flag) => [1, 2, 3, 4, 5, 6].some((part) => place >= 2 * part && text.startsWith(flag, place - 2 * part)));
 }

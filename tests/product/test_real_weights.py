@@ -63,7 +63,7 @@ async def test_a_small_model_plays_and_asks_a_person(house, endpoint):
     ):
         answering = asyncio.create_task(answered(expert))
         played = await rollout(AsksFirst(endpoint), FakeEnv(), dash, task="Set the price of the mug.", expert="plain")
-        question = await answering
+        question = await asyncio.wait_for(answering, 600)  # only a test that fails waits
         steps = (await expert.get(f"/episodes/{played.episode}/steps?since=0&limit=100")).json()["steps"]
     assert question.strip() and played.fault is None and played.stop_reason in ("done", "cut_off")
     (ask,) = [step for step in steps if step["kind"] == "ask"]

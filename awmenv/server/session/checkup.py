@@ -100,6 +100,9 @@ class Checkup:
                 task_idx: health for task_idx, health in recorded.items() if health and not self._could_say_more(health)
             }
             for subject, health in await self._tried(pack, scenario, [s for s in subjects if s.task_idx not in checks]):
+                before = recorded[subject.task_idx]
+                if before is not None and health.guessed is None:
+                    health = replace(health, guessed=before.guessed)
                 await asyncio.to_thread(self.records.write, subject.digest, health.wire())
                 checks[subject.task_idx] = health
             return checks
@@ -128,6 +131,8 @@ class Checkup:
             return report
 
     def _could_say_more(self, health: Health) -> bool:
+        if health.unchecked:
+            return False
         unruled = self.judge is not None and health.sql.state == "runs" and not health.sql.says
         return unruled or (self.guesses and health.guessed is None)
 

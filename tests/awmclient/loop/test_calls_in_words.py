@@ -12,9 +12,9 @@ from tests.awmclient.openai_server import OpenAIServer, answering, tool_call
 PRICE = '{"name": "set_price", "arguments": {"item": "pen", "price": 3}}'
 
 
-async def play(*replies, env=None, **options):
+async def play(*replies, env=None, advice="", **options):
     """The result, the recorded steps, the requests and the environment of a rollout with these replies."""
-    left, env, dash = list(replies), env or FakeEnv(), MemoryDashboard()
+    left, env, dash = list(replies), env or FakeEnv(), MemoryDashboard(expert=lambda question: advice)
     server = OpenAIServer(lambda body: left.pop(0))
     with answering(server):
         policy = ChatPolicy(server.base_url, model="toy")
@@ -60,6 +60,22 @@ async def test_a_call_that_a_result_shows_is_not_made():
     _, steps, bodies, env = await play(tool_call("list_items", {}), quotation, "I stop.", env=Mail())
     assert env.prices["pen"] != 3.0
     assert "copied from a tool's result" in bodies[-1]["messages"][-1]["content"]
+
+
+async def test_a_call_that_an_expert_advised_is_made():
+    ask = '{"name": "ask_expert", "arguments": {"question": "What does the pen cost?"}}'
+    result, _, _, env = await play(ask, PRICE, "Done.", advice=f"Make this call: {PRICE}", expert="plain")
+    assert env.prices["pen"] == 3.0 and result.stop_reason == "done"
+
+
+async def test_a_call_is_made_again_though_a_result_repeats_it():
+    class Echo(FakeEnv):
+        async def call_tool(self, name, arguments):
+            return replace(await super().call_tool(name, arguments), tool_result={"log": f"made {PRICE}"})
+
+    result, steps, _, env = await play(PRICE, PRICE, "Done.", env=Echo())
+    assert env.calls.count("set_price") == 2 and result.stop_reason == "done"
+    assert not [step for step in steps if step["kind"] == "nudge"]
 
 
 async def test_an_example_in_an_answer_is_an_answer():
