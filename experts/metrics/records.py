@@ -258,7 +258,7 @@ def _asked(row: AskRecord, together: Collection[str], did: str, is_hidden: bool)
 
 def _answer_of(row: AskRecord, together: Collection[str]) -> str:
     """Return what names an answer: the same for all asks of a group that were answered together. A nonce is unique in
-    its ask alone, so that others are told apart by it."""
+    its ask alone, so that others differ by it."""
     name = _sent_with(row)
     return name if name in together or not name else f"{name}\n{row.pk}"
 

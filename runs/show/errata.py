@@ -123,9 +123,11 @@ def of_pass(actor: Actor, judging: Rejudging) -> list[ReadableErratum]:
 
 
 def _is_open(actor: Actor, erratum: ReadableErratum) -> bool:
-    if erratum.campaign is not None and campaigns.is_withheld(actor, erratum.campaign):
-        return False
-    mine = Episode.objects.filter(run=erratum.run) if erratum.run is not None else Episode.objects.none()
+    if erratum.campaign is not None:
+        return not campaigns.is_withheld(actor, erratum.campaign)
+    if erratum.run is None:
+        return True
+    mine = Episode.objects.filter(run=erratum.run)
     return sees_outcomes(actor) and not mine.filter(pk__in=visibility.held(actor)).exists()
 
 

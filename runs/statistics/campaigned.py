@@ -256,10 +256,10 @@ def _places(cells: Sequence[CampaignCell], places: int) -> str:
 
 def _picked(shown: Sequence[CampaignCell]) -> CampaignCell:
     """Return the latest place whose interval for all places together leaves out 0, else the latest."""
-    return next((one for one in reversed(shown) if not _holds_nothing(one.together)), shown[-1])
+    return next((one for one in reversed(shown) if not _has_zero(one.together)), shown[-1])
 
 
-def _holds_nothing(interval: Interval | None) -> bool:
+def _has_zero(interval: Interval | None) -> bool:
     return interval is None or interval[0] <= 0 <= interval[1]
 
 
@@ -268,7 +268,7 @@ def _numbers(cell: CampaignCell, places: int) -> str:
     p = f"p = {p_text(1.0 if cell.p is None else cell.p)}".replace("= <", "<")
     all_of = "" if places == 1 else f" (95% for all {places} times together)"
     span = f" {span_text(cell.together)}{all_of}" if cell.together else ""
-    if cell.verdict and cell.interval is not None and _holds_nothing(cell.together):
+    if cell.verdict and cell.interval is not None and _has_zero(cell.together):
         # Holm shows more than intervals of one width for all can
         span = f" {span_text(cell.interval)} (95%, this one alone)"
     return f"{where}{points(cell.difference or 0.0)}{span}, {p} (sign flips, Holm)."

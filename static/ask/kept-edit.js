@@ -4,7 +4,7 @@ import { make } from "./part-digits.js";
 
 /**
  * Return whether a card's edit stays when its call is approved, and say so on the card.
- * @param {{call: object, draft: {verdict?: string, texts?: Record<string, string>}, element: HTMLElement, decide: (verdict: string) => void}} card
+ * @param {{call: object, draft: import("./call-edit.js").CallDraft, element: HTMLElement, decide: (verdict: string) => void}} card
  * @param {(call: any, texts: Record<string, string>) => string[]} changedIn
  */
 export function keptEdit(card, changedIn) {

@@ -237,7 +237,7 @@ def test_three_keys_give_a_decision_and_the_next_review(house, person):
     press(page, "x")
     page.keyboard.press("2")
     expect(page.get_by_role("radio", name="Reject")).to_be_checked()
-    expect(page.get_by_role("radio", name="wrong_argument")).to_be_checked()
+    expect(page.get_by_role("radio", name="Wrong argument")).to_be_checked()
     press(page, "1")
     expect(page.locator("[data-said-list]")).to_contain_text("step_quality: good_step")
     expect(page.locator("[data-label-key='1']")).to_have_attribute("aria-pressed", "true")

@@ -75,7 +75,7 @@ def test_an_end_that_is_none_is_refused(project, said):
 
 
 OWN = {path.stem for path in ROOT.glob("*/management/commands/[!_]*.py")}
-WITHOUT_PRODUCT = {"up", "backup", "restore", "read_traces"}
+WITHOUT_PRODUCT = {"up", "backup", "restore", "read_traces", "model"}
 """Commands that start it, or its database, or need neither."""
 
 

@@ -16,7 +16,7 @@ from people.access import person
 from people.record.members import ensure_member, issue_token
 from runs.models import Campaign, CampaignPoint
 from runs.play import campaigning
-from runs.show import campaigns
+from runs.show import campaigns, errata, forks
 from tests.browsing import as_person, html
 
 pytestmark = pytest.mark.django_db
@@ -257,3 +257,27 @@ def test_campaign_that_reads_otherwise_gets_an_erratum(campaign, ada):
     [same] = token.get(f"/api/v1/verifiers/reverify/{done.pk}").json()["errata"]
     assert same == listed
     assert "campaign Until when?" in html(as_person(ada).get("/verifiers/helpdesk_1/0/"))
+
+
+def test_blind_reviewer_reads_no_numbers_of_a_campaign_in_a_pass(campaign, ada):
+    done = repaired(campaign, ada)
+    ensure_member(ada.project, "rae", "researcher")
+    rae = person(ada.project.memberships.get(user__username="rae"))
+    OutcomeHold.objects.create(episode=CampaignPoint.objects.first().root, actor_key=rae.key, by="queue")
+    assert [len(one.changes) > 0 for one in errata.of_pass(ada, done)] == [True]
+    assert [one.changes for one in errata.of_pass(rae, done)] == [[]]
+
+
+def test_forks_of_a_campaign_are_asked_at_its_launch(campaign):
+    root = CampaignPoint.objects.first().root_id
+    Campaign.objects.update(created_at="2026-11-20T00:00:00Z")
+    assert {str(one.made_at.date()) for one in forks.asked_in([root])[root]} == {"2026-11-20"}
+
+
+def test_a_fork_whose_branches_were_erased_stays_read(campaign):
+    """Else the forks after it would share its part of the error again."""
+    fork = Fork.objects.order_by("created_at").first()
+    CampaignPoint.objects.all().delete()
+    Episode.every.filter(fork=fork).delete()
+    [read_at] = [one.read_at for one in forks.asked_in([fork.parent_id])[fork.parent_id] if one.pk == fork.pk]
+    assert read_at == fork.created_at

@@ -52,7 +52,7 @@ def test_campaign_forks_each_root_at_each_time_and_says_it_once(roots, ada, call
     plan = campaigning.planned(ada, start())
     assert (plan.matched, plan.roots, len(plan.forks), plan.branches) == (2, 2, 4, 8), "0 and 10% are one turn"
     assert "2 episodes match. 2 roots, 4 forks, 8 branches: about 24 turns" in plan.words
-    assert "Fewer than 7 episodes can show nothing." in plan.words and not Campaign.objects.exists()
+    assert "Fewer than 8 episodes can show nothing." in plan.words and not Campaign.objects.exists()
     made = campaigning.launch(ada, start(name="Order"))
     assert calls == [(made.pk, 0)] and not Fork.objects.exists()
     assert campaigns.seen(ada, campaigns.visible(ada, made.pk)).sentence.startswith("Its first forks are being made.")
@@ -69,7 +69,7 @@ def test_campaign_forks_each_root_at_each_time_and_says_it_once(roots, ada, call
     found = campaigns.seen(ada, campaigns.visible(ada, made.pk))
     assert found.sentence == (
         "At no time of an episode shown to help or harm on these 2 episodes. That does not prove that it does nothing. "
-        "Fewer than 7 episodes can show nothing."
+        "Fewer than 8 episodes can show nothing."
     )
     assert [(one.at, one.roots, one.difference, one.verdict) for one in found.finding.cells] == [
         (0, 2, 0.0, ""), (10, 2, 0.0, ""), (50, 2, 0.0, ""),
