@@ -233,11 +233,12 @@ def test_sample_follows_from_its_seed(ada):
     for number in range(12):
         ended(ada, f"s{number}")
     drawn = []
-    for name, seed in (("a", 7), ("b", 7), ("c", 8)):
-        made = assigning.create_queue(ada, name)
+    # the IDs are new each time, so that two seeds alone would draw the same four in one of 495 runs
+    for place, seed in enumerate((7, 7, 8, 9, 10, 11)):
+        made = assigning.create_queue(ada, f"q{place}")
         assert assigning.fill(ada, made.pk, Episode.objects.all(), sample=4, seed=seed) == 4
         drawn.append(set(made.reviews.filter(in_sample=True).values_list("episode_id", flat=True)))
-    assert drawn[0] == drawn[1] != drawn[2]
+    assert drawn[0] == drawn[1] and any(other != drawn[0] for other in drawn[2:])
 
 
 def test_model_against_verifier_comes_first(ada, rita, project, episode, queue):
