@@ -68,7 +68,7 @@ def options_of(value: Any) -> dict[str, Any]:
     written = _written(value)
     if len(written) > CHARACTERS:
         raise ValueError(f"options have at most {CHARACTERS:,} characters")
-    if _UNSTORABLE.search(written.replace(r"\\", "")):
+    if _UNSTORABLE.search(written.replace(r"\\", "--")):
         raise ValueError("options have no U+0000 and no lone surrogate")
     return dict(value)
 

@@ -40,9 +40,10 @@ class Noting:
 
 def begin(name: str, reason: str) -> None:
     """Note that a model takes no request now."""
-    _, is_new = ModelOutage.objects.update_or_create(name=name, defaults={"reason": recording.storable(reason)})
+    words = recording.storable(reason)
+    _, is_new = ModelOutage.objects.update_or_create(name=name, defaults={"reason": words})
     if is_new:
-        log.warning("model %s takes no request: %s", name, reason)
+        log.warning("model %s takes no request: %s", name, words)
 
 
 @transaction.atomic

@@ -45,7 +45,7 @@ def test_weights_there_and_back_say_the_same(smollm2, merged: Path, tmp_path: Pa
     out = tmp_path / "after.gguf"
     command = [sys.executable, "manage.py", "model", "convert", str(merged), str(out), "--like", str(packaged())]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(f"Wrote {out}: 272 arrays, "), done
+    assert done.stdout == f"Wrote {out}: 272 arrays, 271 MB.\n", done
     with served(str(out)) as again:
         words = [complete(url)["choices"][0]["message"]["content"] for url in (smollm2, again)]
     assert words[0][:25] == words[1][:25] and "librarian" in words[0]

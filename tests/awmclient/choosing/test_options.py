@@ -25,11 +25,20 @@ OPTIONS = '{"max_tokens": 256, "temperature": 0, "stop": ["\\n\\n"], "extra": {"
         ({"extra": {"temperature": 1}}, "extra cannot hold temperature"),
         ({"extra": {"top_k": float("nan")}}, "options are JSON"),
         ({"extra": {"grammar": "x" * 10_000}}, "at most 10,000 characters"),
+        ({"stop": ["\x00"]}, "no U\\+0000"),
+        ({"extra": {"a": "\ud83d"}}, "no lone surrogate"),
+        ({"extra": {"\ude00": 1}}, "no lone surrogate"),
+        ({"extra": {"a": "\ud83d\\\ude00"}}, "no lone surrogate"),
     ],
 )
 def test_options_that_no_request_can_have_are_refused(value, words):
     with pytest.raises(ValueError, match=words):
         options_of(value)
+
+
+def test_options_hold_emoji_and_escapes_as_text():
+    for text in ("\U0001f600", "\\u0000", "\\ud83d"):
+        assert options_of({"stop": text}) == {"stop": text}
 
 
 def test_text_of_options_is_json_or_empty():

@@ -42,7 +42,7 @@ def root(actor, key="root"):
 
 
 def forked(actor, one, seq, change, wins=(8, 1), alike=False, **more):
-    """A fork with eight ended branches of each arm, so many of them complete, and alike or each in its own words."""
+    """A fork with eight ended branches of each arm, this many of them complete, and alike or each in its own words."""
     made = Fork.objects.create(
         project=actor.project, parent=one, seq=seq, change=change, tries=8, knowledge="hindsight", grade="exact",
         created_by="ada",

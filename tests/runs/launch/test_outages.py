@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 
 import pytest
 
@@ -110,3 +112,33 @@ def test_look_ends_an_outage_with_the_first_answer(ada, calls, models):
         assert not called_of("after").exists()
         outages.look_again()
     assert called_of("after").exists() and not ModelOutage.objects.exists()
+
+
+def test_half_of_an_emoji_in_a_refusal_ends_no_turn(calls, models, monkeypatch):
+    outages.begin("after", "busy \ud83d\x00")
+    assert ModelOutage.objects.get().reason == "busy ?"
+
+    def fails(*_about):
+        raise ValueError("whatever")
+
+    monkeypatch.setattr(outages, "begin", fails)
+    tell = playing.telling("after")
+    for _refusal in range(outages.REFUSED):
+        asyncio.run(tell(REFUSAL))
+
+
+def test_a_host_that_drops_packets_stays_away(calls, models, monkeypatch):
+    """Its kernel answers no connection: the queue of the listening socket is full, and no one takes from it."""
+    monkeypatch.setattr(chat, "LOOK_S", 1.0)
+    with contextlib.ExitStack() as stack:
+        silent = stack.enter_context(socket.socket())
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(0)
+        for _place in range(3):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(silent.getsockname())
+        models["after"] = EndpointConfig(f"http://127.0.0.1:{silent.getsockname()[1]}/v1", "after")
+        outages.begin("after", REFUSAL)
+        outages.look_again()
+    assert ModelOutage.objects.filter(name="after").exists()

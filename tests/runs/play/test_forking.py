@@ -148,6 +148,9 @@ def test_question_is_refused_where_no_expert_can_be_asked(parent, ada):
 def test_another_model_goes_on_with_the_limits_of_its_parent(parent, ada, settings):
     settings.AGENT_ENDPOINTS = {"tuned": EndpointConfig("http://127.0.0.1:9", "big")}
     seq = step_of(parent, word="c")
+    # options are the parent's own model's, and no limit of the episode
+    Episode.objects.filter(pk=parent.pk).update(policy={**parent.policy, "options": {"max_tokens": 64}})
+    parent.refresh_from_db()
     made = forking.fork(ada, parent.pk, seq, forking.change_of({"policy": "model:tuned"}), tries=1)
     told = {one.branch_arm: one for one in branches(made)}
     limits = {"ask_deadline_s": parent.policy["ask_deadline_s"]}

@@ -29,7 +29,7 @@ STEPS = [
 
 @pytest.fixture
 def spoken(ada):
-    """A run of two episodes. One has a turn of each kind, the other two turns that nobody could read."""
+    """A run of two episodes. One has a turn of each kind, the other two turns that no one could read."""
     plan = rows_of_run(ada, 2, arms=ARMS[:1])
     ids = plan.tries.order_by("position").values_list("episode_id", flat=True)
     for pk, steps in zip(ids, (STEPS, STEPS[2:4] * 2), strict=True):
