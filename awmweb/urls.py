@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import include, path, re_path
 
-from awmweb import settings, views
+from awmweb import old_addresses, settings, views
 from awmweb.metrics import page
 from awmweb.retention import pages
 from curriculum import api as curriculum_api
@@ -50,7 +50,7 @@ urlpatterns = [
     path("models/<str:role>/test", views.test_model, name="test_model"),
     path("environment/", views.environment_page, name="environment"),
     path("retention/", pages.retention_page, name="retention"),
-    path("vocabulary/", views.legend, name="vocabulary"),
+    path("legend/", views.legend, name="vocabulary"),
     path("", include("people.urls")),
     path("", include("notices.urls")),
     path("", include("episodes.urls")),
@@ -62,4 +62,6 @@ urlpatterns = [
     path("", include("runs.urls")),
     path("v1/traces", otlp_http.receive_traces, name="traces"),
     re_path(r"^api/", episodes_api.unknown_call),
+    # last: no page of today is looked for among them
+    re_path(old_addresses.PATTERN, old_addresses.moved),
 ]

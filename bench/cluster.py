@@ -277,7 +277,7 @@ def pages(size: int) -> dict[str, list[str]]:
         "run of one episode": ["/runs/{seed}/"] * LOOKS,
         "run of 1/40 of all": [f"/runs/run-{1 + number}/" for number in range(LOOKS)],
         "episode": [f"/episodes/{filling.crowd(number)}/" for number in some],
-        "metrics": ["/desk/metrics/"] * LOOKS,
+        "metrics": ["/metrics/"] * LOOKS,
         "API list": ["/api/v1/episodes?limit=50"] * LOOKS,
         "API list by run": [f"/api/v1/episodes?limit=50&run=run-{1 + number}" for number in range(LOOKS)],
     }

@@ -195,7 +195,7 @@ def _answer_link(parcel: Parcel) -> list[str]:
 def _footer(parcel: Parcel) -> str:
     if parcel.kind == subjects.CODE:
         return "If you did not request this code, ignore this mail."
-    return f"Manage notifications: {addresses.public_url(parcel.project, '/notices/')}"
+    return f"Manage notifications: {addresses.public_url(parcel.project, '/notifications/')}"
 
 
 def _subject_line(parcel: Parcel) -> str:

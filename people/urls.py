@@ -11,8 +11,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("login", people.login, name="login"),
     path("login/once/<str:secret>", people.login_once, name="login_once"),
     path("logout", people.logout, name="logout"),
-    path("people/", people.people, name="people"),
-    path("tokens/", people.tokens, name="tokens"),
+    path("members/", people.people, name="people"),
+    path("api-tokens/", people.tokens, name="tokens"),
     path("projects/", projects.projects_page, name="projects"),
     path("audit/", projects.audit_page, name="audit"),
 ]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.views.decorators.http import require_GET
 
 from awmweb.metrics import backups, disks, processes, stored
@@ -23,7 +24,12 @@ KEPT = LastScrape(lambda: [*stored.read(), *processes.read(), *disks.read(), *ba
 
 @require_GET
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Return all figures in the text format of Prometheus."""
+    """Return all figures in the text format of Prometheus.
+
+    In a project this is the address of its page *Metrics*, without the last slash.
+    """
+    if getattr(request, "slug", "") and "Authorization" not in request.headers:
+        return redirect("metrics", permanent=True)
     try:
         _admit(request)
     except AppError as refused:

@@ -136,7 +136,7 @@ def test_nothing_is_left_of_pages_and_personal_tokens(ada, wrote, store, caplog,
     assert places_of(GONE, store) == set()
     web = as_person(ada)
     assert "No episode" in html(web.get(f"/episodes/?q={GONE}"))
-    for path in ("/audit/", "/tokens/", *(f"/episodes/{one.pk}/" for one in ones.values())):
+    for path in ("/audit/", "/api-tokens/", *(f"/episodes/{one.pk}/" for one in ones.values())):
         assert GONE not in web.get(path).content.decode(), path
     assert [web.get(f"/api/v1/attachments/{file}").status_code for file in files] == [404] * len(ones)
     valkey = redis.Redis.from_url(settings.REDIS_URL)

@@ -38,7 +38,7 @@ PAGES = {
     "/reviews/": "demo: check the verifier",
     "/reviews/agreement/": "2 of 2 pairs",
     "/curriculum/": "step 12",
-    "/desk/metrics/": "33 of 33 asks were answered in time",
+    "/metrics/": "33 of 33 asks were answered in time",
     "/exports/": "rows from",
     "/episodes/": "114 outcomes",
 }

@@ -17,9 +17,9 @@ PROJECT = "reading"
 PAGES = (
     *("/", "/queue/", "/episodes/", "/runs/", "/runs/?launch=1&recipe=pr428", "/reviews/", "/reviews/mentions/"),
     *("/reviews/labels/", "/reviews/add/?matching=%3F", "/episodes/?sort=-duration&columns=ended,run,policy"),
-    *("/reviews/agreement/", "/reviews/court/", "/curriculum/", "/exports/", "/imports/", "/connect/", "/people/"),
-    *("/tokens/", "/models/", "/environment/", "/vocabulary/", "/desk/", "/desk/metrics/", "/notices/", "/projects/"),
-    *("/audit/", "/queue/mine/", "/campaigns/", "/retention/"),
+    *("/reviews/agreement/", "/reviews/court/", "/curriculum/", "/exports/", "/imports/", "/connect/", "/members/"),
+    *("/api-tokens/", "/models/", "/environment/", "/legend/", "/routing/", "/metrics/", "/notifications/"),
+    *("/projects/", "/audit/", "/my-answers/", "/campaigns/", "/retention/"),
 )
 BOTH = ("/", "/queue/", "/episodes/", "/runs/", "/reviews/", "/curriculum/")
 """Pages that each run of the tests reads in dark and on a phone, too. Colors are variables of all pages."""

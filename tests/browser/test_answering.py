@@ -155,7 +155,7 @@ def test_member_removed_while_answering_keeps_the_text(house, agent, person):
     max_ = claimed(person(house.link("max", "expert")), house, ask)
     max_.keyboard.type("Words worth keeping.")
     owner = person(house.link("owner", "admin"))
-    owner.goto(house.url + "/people/")
+    owner.goto(house.url + "/members/")
     owner.get_by_role("button", name="Remove max").click()
     dialog = owner.get_by_role("dialog")
     expect(dialog).to_contain_text("Remove max from this project?")
@@ -250,7 +250,7 @@ def test_after_the_deadline_the_keys_decide_over_the_text(house, agent, person, 
 def test_revoking_a_token_asks_first_and_names_it(house, person):
     house.manage("createtoken", "old loop", "--project", house.project, "--scope", "agent")
     owner = person(house.link("owner", "admin"))
-    owner.goto(house.url + "/tokens/")
+    owner.goto(house.url + "/api-tokens/")
     owner.get_by_role("button", name="Revoke old loop").press("Enter")
     dialog = owner.get_by_role("dialog")
     expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()

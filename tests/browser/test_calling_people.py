@@ -63,7 +63,7 @@ def open_ask(loop, key, question, **typed):
 
 def notices_of(page, house):
     page.context.grant_permissions(["notifications"], origin=house.url)
-    page.goto(f"{house.url}/notices/")
+    page.goto(f"{house.url}/notifications/")
     expect(page.locator("#connection-words")).to_have_text("Live")
     return page
 
@@ -135,7 +135,7 @@ def test_open_page_notice_is_silent_while_visible(house, loop, person):
 
 def test_answer_link_is_opened_on_a_phone_without_a_session(house, loop, there, person):
     setting = person(house.link("edo", "expert"))
-    setting.goto(f"{house.url}/notices/")
+    setting.goto(f"{house.url}/notifications/")
     setting.get_by_label("URL", exact=True).fill(f"{there.url}/hook")
     setting.get_by_role("button", name="Add webhook").click()
     calls = [
@@ -167,7 +167,7 @@ def test_answer_link_is_opened_on_a_phone_without_a_session(house, loop, there, 
 def test_a_browser_that_refuses_is_told_so_in_words(house, person):
     page = person(house.link("mira", "expert"))
     page.add_init_script("Object.defineProperty(Notification, 'permission', {get: () => 'denied'});")
-    page.goto(f"{house.url}/notices/")
+    page.goto(f"{house.url}/notifications/")
     expect(page.locator('[data-obstacle="push"]')).to_contain_text("Notifications are blocked for this site.")
     expect(page.get_by_role("button", name="Turn on push here")).to_be_disabled()
 
@@ -175,6 +175,6 @@ def test_a_browser_that_refuses_is_told_so_in_words(house, person):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_is_cut_off_on_a_phone(house, person, scheme):
     page = person(house.link("edo", "expert"), viewport={"width": 390, "height": 844}, color_scheme=scheme)
-    page.goto(f"{house.url}/notices/")
+    page.goto(f"{house.url}/notifications/")
     expect(page.locator("h1")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

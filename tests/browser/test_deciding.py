@@ -317,7 +317,7 @@ def test_form_is_filled_by_keys_and_sent_on_a_phone(desk, person, ask):
 
 def test_returned_answer_is_mended_or_sent_anyway(desk, person, ask):
     owner = person(desk.link("owner", "admin"))
-    owner.goto(f"{desk.url}/desk/")
+    owner.goto(f"{desk.url}/routing/")
     owner.get_by_label("Second look by a model").select_option("expert")
     owner.keyboard.press("Control+Enter")
     expect(owner.locator("main")).to_contain_text("Saved: second look by a model.")

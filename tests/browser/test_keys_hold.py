@@ -19,7 +19,7 @@ PAGES = (
         "/exports/",
         "/connect/",
     ),
-    *("/desk/", "/campaigns/", "/notices/", "/vocabulary/"),
+    *("/routing/", "/campaigns/", "/notifications/", "/legend/"),
 )
 FAULTS = """async () => {
   const shell = document.querySelector('script[src$="/shell.js"]').src;

@@ -379,7 +379,7 @@ def mention_is_read_and_answered(house, page, person, review):
 
 def leaks_nothing(house, page, episode, more):
     """Every page of the blind session, as the browser shows it and as the API answers it, without the outcome."""
-    paths = ["/", "/episodes/", f"/episodes/{episode}/", f"/episodes/{episode}/replay/", "/desk/metrics/", "/queue/"]
+    paths = ["/", "/episodes/", f"/episodes/{episode}/", f"/episodes/{episode}/replay/", "/metrics/", "/queue/"]
     paths += ["/reviews/", "/reviews/court/", "/reviews/agreement/"]
     for address in [*(house.url + path for path in paths), *more]:
         page.goto(address)

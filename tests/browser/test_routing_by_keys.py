@@ -28,7 +28,7 @@ def test_the_desk_is_set_by_keys_and_a_bad_value_keeps_its_place(house, person):
     expect(owner.locator("#palette [data-entry]")).to_have_text(["go to Routing"])
     owner.keyboard.press("ArrowDown")
     owner.keyboard.press("Enter")
-    owner.wait_for_url("**/desk/")
+    owner.wait_for_url("**/routing/")
     owner.locator("details:has([name=audit_share]) > summary").press("Enter")
     owner.get_by_label("Audit share").fill("7")
     owner.get_by_label("Claim limit", exact=True).fill("4")

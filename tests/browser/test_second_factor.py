@@ -108,7 +108,7 @@ def test_app_and_recovery_codes_sign_in(house, chromium):
     expect(third.get_by_role("alert")).to_contain_text("Too many wrong codes.")
 
     owner = opened(chromium, house.link("owner", "admin"))
-    owner.goto(f"{house.url}/projects/demo/people/")
+    owner.goto(f"{house.url}/projects/demo/members/")
     owner.get_by_role("button", name="Reset the second factor of mina").click()
     owner.get_by_role("dialog").get_by_role("button", name="Reset second factor").click()
     expect(owner.get_by_text("mina signs in without a second factor now.")).to_be_visible()

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.browser
 
 
 def at_the_form(page, house, subject):
-    page.goto(f"{house.url}/login?next=/tokens/")
+    page.goto(f"{house.url}/login?next=/api-tokens/")
     page.get_by_role("link", name="Sign in with Lab login").click()
     page.locator("input[name=sub]").fill(subject)
     page.locator("input[name=sub]").press("Enter")

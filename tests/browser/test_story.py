@@ -188,11 +188,11 @@ def test_phone_pages_fit_width_and_tap_targets(demo, person, theme):
         "/queue/",
         "/episodes/",
         "/connect/",
-        "/people/",
-        "/tokens/",
+        "/members/",
+        "/api-tokens/",
         "/models/",
         "/environment/",
-        "/vocabulary/",
+        "/legend/",
     ]:
         phone.goto(demo.url + path)
         wide = phone.evaluate("document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth")

@@ -185,7 +185,7 @@ def test_passing_next_and_newest_go_by_keys_from_any_page(house, ask, person):
     expect(edo.locator("[data-said]")).to_contain_text("You declined.")
     edo.goto(house.url + "/")
     assert row(edo, newest).locator(".body").bounding_box()["width"] > 440, "a question has room on Home"
-    edo.goto(house.url + "/people/")
+    edo.goto(house.url + "/members/")
     edo.keyboard.press("g")
     edo.keyboard.press("a")
     edo.wait_for_url(f"**/asks/{newest}/")

@@ -30,7 +30,7 @@ LOAD_S = 20
 PATIENCE_S = 600
 """How long a slow machine may need until each kind of request was served by both versions."""
 KINDS = ("start", "append", "ask", "claim", "page", "file")
-PAGES = ("/", "/queue/", "/episodes/", "/runs/", "/exports/", "/reviews/", "/desk/")
+PAGES = ("/", "/queue/", "/episodes/", "/runs/", "/exports/", "/reviews/", "/routing/")
 ASSETS = re.compile(r"""<(?:script|link)\b[^>]*?\b(?:src|href)="(/static/[^"]+|static/[^"]+)\"""")
 IMPORTS = re.compile(r"""(?:^|[\s;}])(?:import|from)\s*\(?["'](\.{1,2}/[^"']+)["']""", re.MULTILINE)
 STICKY = 'map $http_cookie $of_one_person { "~awmweb_session[^=]*=(?<session>[^;]+)" $session; default $request_id; }'

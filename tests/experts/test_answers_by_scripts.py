@@ -69,14 +69,12 @@ def test_advice_says_who_is_behind_its_token(ada, project, asked, behind, kind, 
 
 
 def test_token_is_asked_who_uses_it(ada, project, capsys):
-    page = html(as_person(ada).get("/tokens/"))
+    page = html(as_person(ada).get("/api-tokens/"))
     assert "Used by" in page and '<option value="script" selected' in " ".join(page.split())
-    as_person(ada).post("/tokens/", {"do": "issue", "name": "mine", "scope": "expert", "behind": "person"})
-    as_person(ada).post("/tokens/", {"do": "issue", "name": "old form", "scope": "expert"})
-    assert (
-        as_person(ada).post("/tokens/", {"do": "issue", "name": "x", "scope": "expert", "behind": "cat"}).status_code
-        == 422
-    )
+    as_person(ada).post("/api-tokens/", {"do": "issue", "name": "mine", "scope": "expert", "behind": "person"})
+    as_person(ada).post("/api-tokens/", {"do": "issue", "name": "old form", "scope": "expert"})
+    odd = {"do": "issue", "name": "x", "scope": "expert", "behind": "cat"}
+    assert as_person(ada).post("/api-tokens/", odd).status_code == 422
     call_command("createtoken", "bot", "--project=lab", "--scope=expert", "--behind=model")
     call_command("createtoken", "plain", "--project=lab", "--scope=expert")
     assert dict(ApiToken.objects.values_list("name", "behind")) == {

@@ -133,7 +133,7 @@ def test_routing_counts_looks_that_came_too_late(look, edo, ada, asked, monkeypa
         over.set()
     server.reply = lambda body: '{"return": false}'
     sent(edo, asked())
-    page = " ".join(html(as_person(ada).get("/desk/")).split())
+    page = " ".join(html(as_person(ada).get("/routing/")).split())
     assert "1 of its last 2 second looks came too late:" in page
 
 
@@ -234,7 +234,7 @@ def test_model_of_the_second_look_is_one_that_is_configured(look, ada, settings)
     look(BACK)
     assert "configured" in desk.problems_of(ada, {"second_look_model": "other"})["second_look_model"]
     settings.EXPERT_ENDPOINTS = {}
-    page = html(as_person(ada).get("/desk/"))
+    page = html(as_person(ada).get("/routing/"))
     assert 'value="wise" selected>wise, not configured' in page
     with pytest.raises(AppError):
         desk.set_policy(ada, second_look_model="other")

@@ -55,15 +55,15 @@ def test_page_shows_what_a_standing_answer_approved(edo, ada, asked, max_):
     ask = asked("May I reply?", **approval(REPLY, REPLY))
     asked("May I refund?", **approval(REPLY, name="add_note"))
     queue_page = html(as_person(ada).get("/queue/"))
-    assert f"/queue/mine/?standing={given.pk}" in queue_page and ">View 2</a>" in queue_page
-    shown = html(as_person(ada).get(f"/queue/mine/?standing={given.pk}"))
+    assert f"/my-answers/?standing={given.pk}" in queue_page and ">View 2</a>" in queue_page
+    shown = html(as_person(ada).get(f"/my-answers/?standing={given.pk}"))
     assert "<h1>The standing answer for send_reply approved 2 calls.</h1>" in shown and "By edo." in shown
     assert f"/asks/{ask.pk}/" in shown and "May I refund?" not in shown
     standing_answers.end(edo, given.pk)
-    assert "It ended." in html(as_person(ada).get(f"/queue/mine/?standing={given.pk}"))
+    assert "It ended." in html(as_person(ada).get(f"/my-answers/?standing={given.pk}"))
     for unknown in ("nothing", "\0", other.pk[::-1]):
-        assert as_person(ada).get("/queue/mine/", {"standing": unknown}).status_code == 404
-    assert as_person(max_).get(f"/queue/mine/?standing={given.pk}").status_code == 404
+        assert as_person(ada).get("/my-answers/", {"standing": unknown}).status_code == 404
+    assert as_person(max_).get(f"/my-answers/?standing={given.pk}").status_code == 404
 
 
 @pytest.mark.parametrize(

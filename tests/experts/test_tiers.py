@@ -59,7 +59,7 @@ def test_model_first_holds_with_an_open_tab_on_page_and_row(asked, ada, settings
     desk.set_policy(ada, model_first=True, audit_share=0.0)
     ask = fresh(asked())
     assert (ask.tier, ask.tier_reason, ask.chance, ask.expected_wait_s) == ("llm", "model_first", 0.0, 0.0)
-    page = html(as_person(ada).get("/desk/")).replace("\u00a0", " ")
+    page = html(as_person(ada).get("/routing/")).replace("\u00a0", " ")
     assert "Model first; 0% and asks with low model confidence" in page
     assert board.reached(ask) == "Model first; 0% go to people."
     assert board.underline(online.outlook(project, timezone.now())).startswith("Expert models answer first.")
@@ -71,7 +71,7 @@ def test_people_come_first_while_free_where_that_is_set(asked, ada, settings, pr
     desk.set_policy(ada, model_first=True, audit_share=0.0, people_while_free=True)
     ask = fresh(asked())
     assert (ask.tier, ask.tier_reason, ask.chance) == ("people", "people_free", 1.0)
-    assert "People first while they have capacity" in html(as_person(ada).get("/desk/"))
+    assert "People first while they have capacity" in html(as_person(ada).get("/routing/"))
     assert "Expert models answer first" not in board.underline(online.outlook(project, timezone.now()))
 
 

@@ -135,7 +135,7 @@ def test_refused_person_has_no_way_in_until_the_next_sign_in(inside):
 def test_suspended_member_is_marked_on_members(ada, edo):
     token, _ = members.issue_token(edo, "mine", "expert", personal=True)
     following.suspend(edo.person)
-    assert ">suspended<" in html(as_person(ada).get("/projects/lab/people/"))
+    assert ">suspended<" in html(as_person(ada).get("/projects/lab/members/"))
     token.refresh_from_db()
     assert token.revoked_at is not None
 

@@ -96,7 +96,7 @@ def test_a_refused_code_says_how_long_to_wait(edo, clock):
     with pytest.raises(TooManySent, match=r"codes for this address \(at most 1 per minute\)\. Try again in 60 s\."):
         subscriptions.subscribe(edo, "email", STRANGER)
     clock(seconds=30)
-    page = as_person(edo).post("/notices/on", {"kind": "email", "target": STRANGER})
+    page = as_person(edo).post("/notifications/on", {"kind": "email", "target": STRANGER})
     assert page.status_code == 429 and "Try again in 30 s." in html(page)
     assert not Subscription.objects.current().exists()
 

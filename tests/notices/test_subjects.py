@@ -110,7 +110,7 @@ def test_a_registered_kind_leaves_with_its_own_words_and_page(bell, mentioned):
 
 def test_a_registered_kind_stands_in_the_log_with_its_page(bell, edo, mentioned):
     one = mentioned()
-    assert f'<a href="/projects/lab/episodes/{one.id}/">Mention</a>' in html(as_person(edo).get("/notices/"))
+    assert f'<a href="/projects/lab/episodes/{one.id}/">Mention</a>' in html(as_person(edo).get("/notifications/"))
 
 
 def test_a_subject_says_when_its_notification_is_not_wanted(bell, mentioned):

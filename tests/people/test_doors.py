@@ -132,5 +132,5 @@ def test_members_page_counts_tokens_of_removed_people(project, ada):
     lea = person(project, "lea", "researcher")
     members.issue_token(lea, "hers", "export")
     body = {"do": "remove", "membership": Membership.objects.get(user=lea.person).pk}
-    page = html(as_person(ada).post("/people/", body, follow=True))
+    page = html(as_person(ada).post("/members/", body, follow=True))
     assert "1 API token they created still works" in page

@@ -276,10 +276,10 @@ def test_command_takes_a_list_of_scopes(ada, project, capsys):
 def test_page_makes_and_shows_a_token_of_several_scopes(ada):
     page = as_person(ada)
     form = {"do": "issue", "name": "two", "scope": ["answer", "export"]}
-    assert page.post("/tokens/", form).status_code == 200
-    assert "export answer <small>read, answer, export</small>" in html(page.get("/tokens/"))
-    refused = page.post("/tokens/", {"do": "issue", "name": "none"})
+    assert page.post("/api-tokens/", form).status_code == 200
+    assert "export answer <small>read, answer, export</small>" in html(page.get("/api-tokens/"))
+    refused = page.post("/api-tokens/", {"do": "issue", "name": "none"})
     assert refused.status_code == 422 and "Choose at least one scope." in html(refused)
-    clash = page.post("/tokens/", {"do": "issue", "name": "x", "scope": ["agent", "export"]})
+    clash = page.post("/api-tokens/", {"do": "issue", "name": "x", "scope": ["agent", "export"]})
     assert clash.status_code == 422 and "Create two tokens." in html(clash)
     assert html(clash).count("checked") == 3

@@ -77,8 +77,8 @@ def test_joined_account_brings_no_session_and_no_link_along(ada, max_, mine, the
     assert membership("zoe", "elsewhere").user == membership("zoe", "lab").user
     for old in (browser, opened(kept)):
         assert reads(old, mine) and not reads(old, theirs)
-        assert old.get("/projects/elsewhere/people/").status_code == 404
-        assert "elsewhere" not in old.get("/people/").content.decode()
+        assert old.get("/projects/elsewhere/members/").status_code == 404
+        assert "elsewhere" not in old.get("/members/").content.decode()
     new = opened(link)
     assert reads(new, theirs) and not reads(new, mine)
 

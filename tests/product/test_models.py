@@ -107,7 +107,7 @@ def test_no_role_borrows_the_endpoint_of_another(owner, endpoint):
 
 def test_a_key_is_in_no_page_and_no_log(ours, owner):
     press_test(owner, "expert")
-    said = [owner.get(path).text for path in ("/", "/models/", "/episodes/", "/connect/", "/tokens/")]
+    said = [owner.get(path).text for path in ("/", "/models/", "/episodes/", "/connect/", "/api-tokens/")]
     said += [press_test(owner, "expert").text, press_test(owner, "agent").text, *ours.said]
     said += [log.read_text(errors="replace") for log in (ours.var / "logs").glob("*.log")]
     for key in (AGENT_KEY, EXPERT_KEY):

@@ -40,7 +40,7 @@ def members_of(house):
 
 
 def reads(browser):
-    return browser.get("/projects/demo/people/", follow_redirects=False).status_code
+    return browser.get("/projects/demo/members/", follow_redirects=False).status_code
 
 
 def test_group_gives_role_and_button_leads_back(lab, browser):
@@ -52,7 +52,7 @@ def test_group_gives_role_and_button_leads_back(lab, browser):
     page = sign_in(browser, "u1", path="/login/provider?next=/queue/")
     assert page.status_code == 200 and page.url.path == "/projects/demo/queue/"
     assert "('ada', 'expert')" in members_of(house)
-    assert "Ada Byron" in browser.get("/projects/demo/people/").text
+    assert "Ada Byron" in browser.get("/projects/demo/members/").text
     assert house.manage("shell", "-v", "0", "-c", STORED).strip() == "{} 0 '' gAAAA"
 
 

@@ -27,8 +27,8 @@ def test_read_pages_answer_in_an_archived_project(ada, rita, judged):
     projects.archive(ada)
     episode, queue = judged.episode_id, judged.queue_id
     pages = ["/", "/episodes/", f"/episodes/{episode}/", f"/episodes/{episode}/replay/", f"/reviews/said/{episode}/"]
-    pages += ["/queue/", "/runs/", "/desk/metrics/", "/reviews/", "/reviews/court/", "/reviews/agreement/"]
-    pages += [f"/reviews/queues/{queue}/", f"/reviews/{judged.pk}/", "/notices/", "/notices/log"]
+    pages += ["/queue/", "/runs/", "/metrics/", "/reviews/", "/reviews/court/", "/reviews/agreement/"]
+    pages += [f"/reviews/queues/{queue}/", f"/reviews/{judged.pk}/", "/notifications/", "/notifications/log"]
     pages += ["/reviews/mentions/", f"/reviews/mentions/{comment.pk}/"]
     for actor, more in ((rita, []), (ada, ["/imports/", f"/imports/{given.pk}/", "/exports/", "/api/v1/imports"])):
         for page in [*pages, *more]:

@@ -199,7 +199,7 @@ def test_the_light_of_another_projects_token_is_not_there(max_, ada):
 
 
 def test_the_vocabulary_draws_every_mark(rita):
-    page = text(as_person(rita), "/vocabulary/")
+    page = text(as_person(rita), "/legend/")
     for symbol in ("e-queued", "a-leased", "v-judge", "p-sees", "k-now"):
         assert f'href="#{symbol}"' in page
     modes = re.findall(r'class="arm [^"]*"><b[^>]*>(\w)</b>([\w ]+)<', page)

@@ -364,12 +364,12 @@ def test_days_are_those_of_the_reader(ada):
 
     def told(client, day):
         episodes = html(client.get(f"/episodes/?since={day}&until=2026-03-11"))
-        asks = html(client.get(f"/desk/metrics/?since={day}&until={day}"))
+        asks = html(client.get(f"/metrics/?since={day}&until={day}"))
         return [f'data-key="{one.pk}"' in episodes, "No asks in this period." not in asks]
 
     assert [told(utc, "2026-03-09"), told(utc, "2026-03-10")] == [[True, True], [False, False]]
     assert [told(tokyo, "2026-03-09"), told(tokyo, "2026-03-10")] == [[True, False], [True, True]]
-    assert "From (Asia/Tokyo)" in html(tokyo.get("/desk/metrics/"))
+    assert "From (Asia/Tokyo)" in html(tokyo.get("/metrics/"))
     page = html(tokyo.get("/episodes/?since=2026-03-10"))
     assert '<p class="meta">Asia/Tokyo</p>' in page
     address = re.search(r'href="[^"]*/exports/\?(since=[^"]*)"', page)[1]

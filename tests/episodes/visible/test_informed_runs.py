@@ -163,8 +163,8 @@ def test_informed_episode_is_rerun_with_launch_right_only(ada, edo, ours):
 
 def test_the_page_of_tokens_makes_one_that_launches(ada, project):
     client = as_person(ada)
-    assert 'value="launch"' in html(client.get("/tokens/"))
-    assert "creates runs, including runs with informed experts" in html(client.get("/tokens/"))
-    client.post("/tokens/", {"do": "issue", "name": "trainer", "scope": "launch"})
+    assert 'value="launch"' in html(client.get("/api-tokens/"))
+    assert "creates runs, including runs with informed experts" in html(client.get("/api-tokens/"))
+    client.post("/api-tokens/", {"do": "issue", "name": "trainer", "scope": "launch"})
     [made] = project.tokens.all()
     assert (made.scope, made.name) == ("launch", "trainer")

@@ -140,7 +140,7 @@ def test_reused_answer_stores_its_source_and_similarity(answered, asked, ada, ed
     assert "Reused edo&#x27;s answer, given " in sent and "% kept)" in sent
     told = records.metrics_of(ada, records.Look(time="all"), timezone.now()).desk.taken
     assert (told.part, told.of) == (1, 2)
-    assert "Reused an answer" in html(as_person(ada).get("/desk/metrics/?time=all"))
+    assert "Reused an answer" in html(as_person(ada).get("/metrics/?time=all"))
 
 
 def test_the_mark_outlives_amending_and_taking_back(answered, asked, edo):

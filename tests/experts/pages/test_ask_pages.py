@@ -71,7 +71,7 @@ def test_rows_show_question_without_its_markdown(edo, ada, episode):
     assert line in html(client.get(f"/episodes/{episode.pk}/"))
     queue.claim(edo, ask.pk)
     send(client, ask)
-    assert line in html(client.get("/queue/mine/")) and line in html(client.get("/queue/"))
+    assert line in html(client.get("/my-answers/")) and line in html(client.get("/queue/"))
 
 
 def test_an_empty_queue_says_so_and_a_filter_says_what_it_hides(edo, project, ask):

@@ -116,7 +116,7 @@ def test_only_the_newest_asks_are_counted_and_it_is_said(ada, edo, play, monkeyp
         play(edo)
     found = told(ada)
     assert (found.more, found.desk.asks, found.since) == (True, 2, Ask.objects.order_by("-created_at")[1].created_at)
-    assert "The newest 2 are counted" in html(as_person(ada).get("/desk/metrics/"))
+    assert "The newest 2 are counted" in html(as_person(ada).get("/metrics/"))
 
 
 def test_another_projects_asks_are_never_counted(edo, max_, play):
@@ -132,27 +132,27 @@ def test_the_number_of_queries_does_not_grow_with_the_asks(ada, edo, play, djang
 
 
 def test_the_page_says_what_was_found_and_claims_no_cause(edo, rita, play):
-    assert "No asks in this project yet." in html(as_person(rita).get("/desk/metrics/"))
+    assert "No asks in this project yet." in html(as_person(rita).get("/metrics/"))
     play(edo)
     play()
-    assert "No asks in this period." in html(as_person(rita).get("/desk/metrics/?arm=x"))
-    seen = html(as_person(rita).get("/desk/metrics/?sort=-waited"))
+    assert "No asks in this period." in html(as_person(rita).get("/metrics/?arm=x"))
+    seen = html(as_person(rita).get("/metrics/?sort=-waited"))
     assert "1 of 1 ask was answered in time" in seen and "1 open" in seen
     assert "is checked for the newest 1 answer." in seen
     assert records.NOTE in seen and 'aria-sort="descending"' in seen
-    assert "/desk/metrics/" in html(as_person(rita).get("/queue/"))
+    assert "/metrics/" in html(as_person(rita).get("/queue/"))
 
 
 def test_what_the_address_says_wrong_counts_as_not_said(ada):
     query = {"time": "ever", "since": "soon", "until": "99999-01-01", "sort": "-nothing", "run": "a\x00", "drawn": "x"}
     assert Look.read(query) == Look()
     del query["run"]  # refused at the door
-    assert as_person(ada).get("/desk/metrics/", query).status_code == 200
+    assert as_person(ada).get("/metrics/", query).status_code == 200
 
 
 def test_the_file_holds_every_line_and_no_formula(ada, edo, play):
     play(edo, run=recording.start_run(ada, RunStart(name='=HYPERLINK("x")'))[0].pk, arm="=b")
-    answer = as_person(ada).get("/desk/metrics.csv")
+    answer = as_person(ada).get("/metrics.csv")
     rows = list(csv.DictReader(io.StringIO(answer.content.decode())))
     assert [row["kind"] for row in rows] == ["desk", "person", "arm"]
     assert rows[1]["name"] == "edo" and rows[1]["in_time_part"] == "1" and rows[1]["completed_value"] == "1.0"
@@ -180,7 +180,7 @@ def test_the_file_holds_every_line_and_no_formula(ada, edo, play):
 )
 def test_a_name_is_a_formula_in_no_spreadsheet(ada, edo, play, name):
     play(edo, arm=f"{name}z")
-    answer = as_person(ada).get("/desk/metrics.csv")
+    answer = as_person(ada).get("/metrics.csv")
     arms = [row["arm"] for row in csv.DictReader(io.StringIO(answer.content.decode(), newline=""))]
     assert arms[-1] == f"'{name}z"
 
@@ -188,7 +188,7 @@ def test_a_name_is_a_formula_in_no_spreadsheet(ada, edo, play, name):
 @pytest.mark.parametrize("name", ["a=1", "1-2", "mail@x", "\u202e=1"])
 def test_other_names_stand_in_the_file_as_on_pages(ada, edo, play, name):
     play(edo, arm=name)
-    rows = list(csv.DictReader(io.StringIO(as_person(ada).get("/desk/metrics.csv").content.decode())))
+    rows = list(csv.DictReader(io.StringIO(as_person(ada).get("/metrics.csv").content.decode())))
     assert rows[-1]["arm"] == name.replace("\u202e", "⟨U+202E⟩")
 
 
@@ -199,7 +199,7 @@ def test_agents_see_none_of_it(project, edo, play):
         told(agent)
     refused = Client().get("/api/v1/desk/numbers", headers={"authorization": f"Bearer {secret}"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "scope")
-    assert Client().get("/desk/metrics/", headers={"authorization": f"Bearer {secret}"}).status_code == 302
+    assert Client().get("/metrics/", headers={"authorization": f"Bearer {secret}"}).status_code == 302
 
 
 @pytest.mark.parametrize("scope", ["expert", "export"])

@@ -14,7 +14,7 @@ def answer(actor, ask, text):
 
 
 def mine(actor):
-    return html(as_person(actor).get("/queue/mine/"))
+    return html(as_person(actor).get("/my-answers/"))
 
 
 def test_my_answers_say_what_became_of_each(asked, ada, edo, rita):
@@ -33,4 +33,4 @@ def test_my_answers_say_what_became_of_each(asked, ada, edo, rita):
     assert "Yes, &lt;b&gt;Delta, epsilon?&lt;/b&gt;" in shown
     for words in ("Read by the agent.", "Withdrawn.", "The episode ended before delivery."):
         assert words in shown
-    assert as_person(rita).get("/queue/mine/").status_code == 403
+    assert as_person(rita).get("/my-answers/").status_code == 403

@@ -369,9 +369,9 @@ def test_availability_is_posted_and_survives_reload(edo, rita):
         "until": "",
     }  # a beat does not bring anybody back
     assert "Away" in html(client.get("/queue/"))
-    assert client.post("/presence", {"away": "0"}, headers={"referer": "http://testserver/people/"})[
+    assert client.post("/presence", {"away": "0"}, headers={"referer": "http://testserver/members/"})[
         "Location"
-    ].endswith("/people/")
+    ].endswith("/members/")
     assert not Presence.objects.get().away
     as_person(rita).post("/presence", headers=JSON)
     assert Presence.objects.count() == 1  # nobody waits for a reviewer
@@ -397,7 +397,7 @@ def test_no_wait_is_promised_that_an_ask_has_exceeded(asked, ada, edo, set_):
     set_(ask, created_at=timezone.now() - timedelta(seconds=wait + 1))
     for seen in (page(edo), html(as_person(edo).get("/"))):
         assert "1 person is online." in seen and "Expected wait" not in seen
-    assert "unknown" in html(as_person(ada).get("/desk/")).partition("Expected wait for people")[2][:200]
+    assert "unknown" in html(as_person(ada).get("/routing/")).partition("Expected wait for people")[2][:200]
     set_(ask, tier="llm")
     assert "Expected wait: about" in page(edo), "asks of models say nothing of people"
 

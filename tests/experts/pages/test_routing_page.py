@@ -22,7 +22,7 @@ from tests.browsing import as_person, html
 
 def form(actor):
     """What the form would send as it stands."""
-    page = html(as_person(actor).get("/desk/"))
+    page = html(as_person(actor).get("/routing/"))
     fields = dict(re.findall(r'<input id="k-[^"]+" name="([^"]+)" value="([^"]*)"', page))
     fields |= dict(re.findall(r'<textarea id="k-[^"]+" name="([^"]+)".*?>(.*?)</textarea>', page, re.S))
     fields |= dict.fromkeys(re.findall(r'<input id="k-[^"]+" type="checkbox" name="([^"]+)"[^>]* checked', page), "on")
@@ -41,7 +41,7 @@ def test_every_value_of_the_desk_has_its_place_in_the_form():
 def test_values_are_saved_and_the_trail_says_who_changed_what(ada, edo, project):
     senior = Membership.objects.get(user=edo.person)
     body = {**form(ada), "model_first": "on", "audit_share": "0,2", "per_hour": "30", "senior": str(senior.pk)}
-    seen = html(as_person(ada).post("/desk/", body, follow=True))
+    seen = html(as_person(ada).post("/routing/", body, follow=True))
     row = Desk.objects.get(project=project)
     assert (row.model_first, row.audit_share, row.per_hour, row.senior_id) == (True, 0.2, 30, senior.pk)
     assert "Saved: model answers first, audit share, budget per hour, senior expert." in seen
@@ -56,11 +56,11 @@ def test_values_are_saved_and_the_trail_says_who_changed_what(ada, edo, project)
 def test_changes_name_settings_as_the_form_and_keep_values(ada):
     body = form(ada)
     for second_look in ("high_risk: x => No.", "seed: 1 => No."):
-        seen = html(as_person(ada).post("/desk/", {**body, "second_look": second_look}, follow=True))
+        seen = html(as_person(ada).post("/routing/", {**body, "second_look": second_look}, follow=True))
         body = form(ada)
     assert "Second look: high_risk: x =&gt; No. to seed: 1 =&gt; No." in seen
-    as_person(ada).post("/desk/", {**body, "high_risk": "drop*"}, follow=True)
-    history = html(as_person(ada).get("/desk/")).split('id="h-changes"')[1]
+    as_person(ada).post("/routing/", {**body, "high_risk": "drop*"}, follow=True)
+    history = html(as_person(ada).get("/routing/")).split('id="h-changes"')[1]
     assert "High-risk tools: delete*" in history and "high_risk: delete" not in history
 
 
@@ -83,7 +83,7 @@ def test_changes_name_settings_as_the_form_and_keep_values(ada):
     ],
 )
 def test_bad_form_value_shows_an_error_and_keeps_the_input(ada, name, text, words):
-    refused = as_person(ada).post("/desk/", {**form(ada), "capacity": "7", name: text})
+    refused = as_person(ada).post("/routing/", {**form(ada), "capacity": "7", name: text})
     page = html(refused)
     assert refused.status_code == 422 and words in page and "Not saved. Fix 1 value." in page
     assert name in ("cache", "senior") or f'name="{name}" value="{text}"' in page
@@ -92,31 +92,31 @@ def test_bad_form_value_shows_an_error_and_keeps_the_input(ada, name, text, word
 
 
 def test_two_bad_values_are_named_at_once(ada):
-    page = html(as_person(ada).post("/desk/", {**form(ada), "seed": "x", "audit_share": "7"}))
+    page = html(as_person(ada).post("/routing/", {**form(ada), "seed": "x", "audit_share": "7"}))
     assert "Not saved. Fix 2 values." in page and page.count('aria-invalid="true"') == 2
 
 
 def test_who_saves_an_older_form_undoes_nothing_of_others(ada, project):
     older = form(ada)
     desk.set_policy(ada, capacity=9)
-    as_person(ada).post("/desk/", {**older, "seed": "5"})
+    as_person(ada).post("/routing/", {**older, "seed": "5"})
     row = Desk.objects.get(project=project)
     assert (row.capacity, row.seed) == (9, 5)
 
 
 def test_saving_the_form_as_it_stands_changes_nothing(ada):
-    assert "No changes." in html(as_person(ada).post("/desk/", form(ada), follow=True))
+    assert "No changes." in html(as_person(ada).post("/routing/", form(ada), follow=True))
     assert not AuditEntry.objects.filter(verb="desk.changed").exists()
 
 
 def test_others_read_and_may_not_change(ada, edo, rita, max_):
     body = form(ada)
     for who in (edo, rita):
-        page = html(as_person(who).get("/desk/"))
+        page = html(as_person(who).get("/routing/"))
         assert '<fieldset class="sheet knobs" disabled>' in page
         assert "Only admins and researchers can change these." in page
-        assert as_person(who).post("/desk/", {**body, "capacity": "9"}).status_code == 403
-    as_person(max_).post("/desk/", {**body, "capacity": "9"})
+        assert as_person(who).post("/routing/", {**body, "capacity": "9"}).status_code == 403
+    as_person(max_).post("/routing/", {**body, "capacity": "9"})
     assert list(Desk.objects.values_list("project__slug", "capacity")) == [("elsewhere", 9)]
 
 
@@ -154,17 +154,17 @@ def test_models_page_shows_status_and_tests_each(ada, edo, settings, project):
         ModelCall.objects.create(
             project=project, model_key="model:big", purpose="answer", fault="401 no <key>", duration_s=1
         )
-        page = html(as_person(ada).get("/desk/"))
+        page = html(as_person(ada).get("/routing/"))
         assert "<b>small</b>" in page and "not called yet" in page and "401 no &lt;key&gt;" in page
-        assert "Test passed." in html(as_person(ada).post("/desk/models/small/test"))
-        assert "Test failed" in html(as_person(ada).post("/desk/models/big/test"))
-        assert as_person(ada).post("/desk/models/none/test").status_code == 404
-        assert as_person(edo).post("/desk/models/small/test").status_code == 403
+        assert "Test passed." in html(as_person(ada).post("/routing/models/small/test"))
+        assert "Test failed" in html(as_person(ada).post("/routing/models/big/test"))
+        assert as_person(ada).post("/routing/models/none/test").status_code == 404
+        assert as_person(edo).post("/routing/models/small/test").status_code == 403
         page = html(as_person(ada).get("/models/"))
         assert page.index("AWMWEB_EXPERT_BASE_URL") < page.index("AWMWEB_EXPERT_SMALL_BASE_URL")
         assert (
-            'hx-post="/projects/lab/desk/models/small/test"' in page
-            and 'hx-post="/projects/lab/desk/models/big/test"' in page
+            'hx-post="/projects/lab/routing/models/small/test"' in page
+            and 'hx-post="/projects/lab/routing/models/big/test"' in page
         )
 
 
@@ -190,13 +190,13 @@ def endpoint(base_url):
 def test_an_admin_names_skills_and_the_trail_keeps_them(ada, edo, rita, max_, elsewhere):
     mine = Membership.objects.get(user=edo.person)
     seen = as_person(ada).post(
-        "/people/", {"do": "skills", "membership": mine.pk, "skills": " refunds,  two  words ,,refunds"}, follow=True
+        "/members/", {"do": "skills", "membership": mine.pk, "skills": " refunds,  two  words ,,refunds"}, follow=True
     )
     mine.refresh_from_db()
     assert mine.skills == ["refunds", "two words"] and "edo: refunds, two words." in html(seen)
     assert AuditEntry.objects.get(verb="set the skills of").reason == "none to refunds, two words"
     for who in (edo, rita):
-        assert as_person(who).post("/people/", {"do": "skills", "membership": mine.pk}).status_code == 422
+        assert as_person(who).post("/members/", {"do": "skills", "membership": mine.pk}).status_code == 422
     with pytest.raises(NotFound):
         set_skills(max_, mine.pk, ["mine"])
     with pytest.raises(Invalid, match="At most 30 skills"):
@@ -207,6 +207,6 @@ def test_an_admin_names_skills_and_the_trail_keeps_them(ada, edo, rita, max_, el
 
 def test_the_seniors_are_those_who_may_answer(ada, edo, rita, project):
     ensure_member(project, "lena", "researcher")
-    options = re.search(r'name="senior".*?</select>', html(as_person(ada).get("/desk/")), re.S)[0]
+    options = re.search(r'name="senior".*?</select>', html(as_person(ada).get("/routing/")), re.S)[0]
     assert re.findall(r">([^<]+)</option>", options) == ["No one", "ada", "edo", "lena"]
     assert json.loads(form(ada)["was"])["senior"] == ""

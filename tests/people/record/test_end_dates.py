@@ -16,12 +16,12 @@ def test_end_of_the_calendar_breaks_no_page(ada, edo, day):
     browser = as_person(edo)
     browser.cookies["zone"] = "Pacific/Honolulu"
     form = {"do": "issue", "name": "late", "scope": "read", "personal": "1", "ends": day}
-    answer = browser.post("/tokens/", form)
+    answer = browser.post("/api-tokens/", form)
     assert answer.status_code == 422 and "Enter an expiry before 2200." in html(answer)
     admin = as_person(ada)
     admin.cookies["zone"] = "Pacific/Honolulu"
-    assert admin.post("/people/", {"do": "invite", "name": "Kim", "role": "expert", "ends": day}).status_code == 422
-    assert admin.get("/tokens/").status_code == 200 and admin.get("/people/").status_code == 200
+    assert admin.post("/members/", {"do": "invite", "name": "Kim", "role": "expert", "ends": day}).status_code == 422
+    assert admin.get("/api-tokens/").status_code == 200 and admin.get("/members/").status_code == 200
     assert not ApiToken.objects.exists() and Membership.objects.filter(ends_at=None).count() == 2
 
 

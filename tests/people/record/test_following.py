@@ -62,9 +62,9 @@ def test_rights_are_given_changed_and_ended_with_a_trail(zoe, elsewhere):
 def test_same_rights_again_keep_the_session(zoe):
     browser = as_person(actor_of(zoe.memberships.get()))
     following.follow(zoe, {"lab": "expert"}, at_sign_in=True)
-    assert browser.get("/people/").status_code == 200
+    assert browser.get("/members/").status_code == 200
     following.follow(zoe, {"lab": "reviewer"})
-    assert browser.get("/projects/lab/people/").status_code == 404
+    assert browser.get("/projects/lab/members/").status_code == 404
 
 
 def test_right_by_hand_stays_until_a_group_names_its_project(zoe, elsewhere):
@@ -129,10 +129,10 @@ def test_personal_token_ends_with_its_persons_rights(zoe, ada, leave):
 def test_admin_changes_no_role_that_groups_decide(zoe, ada, settings):
     settings.AWMWEB_OIDC_ISSUER, settings.AWMWEB_OIDC_NAME = "https://login.example", "Lab login"
     membership = zoe.memberships.get()
-    assert "by groups" in html(as_person(ada).get("/people/"))
+    assert "by groups" in html(as_person(ada).get("/members/"))
     with pytest.raises(Invalid, match="Groups at Lab login decide this role"):
         projects.change_role(ada, membership.pk, "viewer")
-    removed = as_person(ada).post("/people/", {"do": "remove", "membership": membership.pk}, follow=True)
+    removed = as_person(ada).post("/members/", {"do": "remove", "membership": membership.pk}, follow=True)
     assert "Their groups at Lab login let them in again." in html(removed) and held(zoe) == {}
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.attack("tokens and doors")
 
 def issued(actor, scope, **more):
     form = {"do": "issue", "name": f"own {scope}", "scope": scope, "personal": "1"} | more
-    return as_person(actor).post("/tokens/", form).status_code
+    return as_person(actor).post("/api-tokens/", form).status_code
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_no_scope_gives_more_than_the_role(project, role, scopes):
     given = [one for one in TokenScope.values if issued(kim, one) == 200]
     assert given == scopes
     assert set(ApiToken.objects.values_list("scope", "personal")) == {(one, True) for one in scopes}
-    page = html(as_person(kim).get("/tokens/"))
+    page = html(as_person(kim).get("/api-tokens/"))
     assert ('value="issue"' in page) == bool(scopes) and ('value="agent"' in page) == ("agent" in scopes)
 
 
@@ -47,7 +47,7 @@ def test_own_token_is_revoked_by_its_person_or_an_issuer(edo, ada, project):
     lea = person(project, "lea", "expert")
     for who, works in ((lea, True), (edo, False), (ada, False)):
         token, secret = members.issue_token(edo, "own", "expert", personal=True)
-        as_person(who).post("/tokens/", {"do": "revoke", "token": token.pk})
+        as_person(who).post("/api-tokens/", {"do": "revoke", "token": token.pk})
         assert (members.token_of(secret) is not None) == works
 
 
@@ -61,5 +61,5 @@ def test_own_token_ends_with_role_and_membership(ada, edo, project):
     again = actor_of(Membership.objects.get(user=edo.person))
     _, second = members.issue_token(again, "two", "expert", personal=True)
     assert members.token_of(second) is not None
-    removed = as_person(ada).post("/people/", {"do": "remove", "membership": membership.pk}, follow=True)
+    removed = as_person(ada).post("/members/", {"do": "remove", "membership": membership.pk}, follow=True)
     assert "still works" not in html(removed) and members.token_of(second) is None

@@ -63,7 +63,7 @@ def test_a_token_has_the_end_that_is_asked_for(project, said, days):
 def test_token_page_shows_the_day_that_was_asked_for(ada):
     call_command("createtoken", "--project", ada.project.slug, "--scope", "agent", "--expires", "2199-12-01", "loop")
     assert ApiToken.objects.get().ends_at.isoformat() == "2199-12-01T23:59:59.999999+00:00"
-    page = html(as_person(ada).get("/tokens/"))
+    page = html(as_person(ada).get("/api-tokens/"))
     assert "Dec 1, 2199" in page and "Dec 2" not in page
 
 
@@ -98,7 +98,7 @@ def test_command_without_running_product_fails_without_writing(command, tmp_path
 def test_admin_creates_renames_archives_and_restores_project(ada):
     client = as_person(ada)
     client.post("/projects/", {"do": "create", "slug": "night-shift", "name": "Night shift"})
-    assert "admin in <b>Night shift</b>" in html(client.get("/people/"))
+    assert "admin in <b>Night shift</b>" in html(client.get("/members/"))
     client.post("/projects/", {"do": "rename", "project": "night-shift", "name": "Nights"})
     page = html(client.get("/projects/"))
     assert "You have 2 active projects." in page and "Nights" in page
@@ -138,7 +138,7 @@ def test_archived_project_is_read_only(ada, client):
     refused = client.post("/api/v1/episodes", {"key": "b", "task": "t"}, **bearer)
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "project_archived")
     assert client.get(f"/api/v1/episodes/{started}", **bearer).status_code == 200
-    page = as_person(ada).post("/people/", {"do": "invite", "name": "Mina", "role": "expert"})
+    page = as_person(ada).post("/members/", {"do": "invite", "name": "Mina", "role": "expert"})
     assert page.status_code == 422 and "archived and read-only" in html(page)
 
 
@@ -160,18 +160,18 @@ def test_only_admins_manage_projects_and_read_the_audit_log(edo, ada):
     assert 'value="create"' not in html(client.get("/projects/"))
     for body in ({"do": "create", "slug": "mine"}, {"do": "archive", "project": edo.project.slug}):
         assert client.post("/projects/", body).status_code == 422
-    assert client.get("/audit/").status_code == 403 and "/audit/" not in html(client.get("/people/"))
-    assert "/audit/" in html(as_person(ada).get("/people/"))
+    assert client.get("/audit/").status_code == 403 and "/audit/" not in html(client.get("/members/"))
+    assert "/audit/" in html(as_person(ada).get("/members/"))
 
 
 def test_role_change_ends_sessions_and_returns_a_login_link(ada, edo):
     theirs = Membership.objects.get(user=edo.person, project=edo.project)
     before = as_person(edo)
-    page = as_person(ada).post("/people/", {"do": "role", "membership": theirs.pk, "role": "viewer"})
+    page = as_person(ada).post("/members/", {"do": "role", "membership": theirs.pk, "role": "viewer"})
     link = re.search(r'id="link" readonly value="[^"]+(/login/once/[^"]+)"', html(page))[1]
     assert before.get("/queue/").status_code == 403
     before.get(link)
-    assert "viewer in <b>" in html(before.get("/people/"))
+    assert "viewer in <b>" in html(before.get("/members/"))
     assert AuditEntry.objects.filter(verb="changed role of", reason="from expert to viewer").exists()
 
 
@@ -179,10 +179,10 @@ def test_the_last_admin_keeps_the_role(ada, edo):
     mine, theirs = (Membership.objects.get(user=one.person, project=ada.project) for one in (ada, edo))
     client = as_person(ada)
     for role, words in (("viewer", "last admin"), ("admin", "already has")):
-        page = client.post("/people/", {"do": "role", "membership": mine.pk, "role": role})
+        page = client.post("/members/", {"do": "role", "membership": mine.pk, "role": role})
         assert page.status_code == 422 and words in html(page)
-    client.post("/people/", {"do": "role", "membership": theirs.pk, "role": "admin"})
-    page = client.post("/people/", {"do": "role", "membership": mine.pk, "role": "viewer"})
+    client.post("/members/", {"do": "role", "membership": theirs.pk, "role": "admin"})
+    page = client.post("/members/", {"do": "role", "membership": mine.pk, "role": "viewer"})
     assert "change your own role" in html(page)
     assert Membership.objects.get(pk=mine.pk).role == "admin"
 
@@ -239,10 +239,10 @@ def test_midnight_is_the_readers():
 def test_an_expiry_ends_with_the_readers_day(ada):
     client = as_person(ada)
     client.cookies["zone"] = "Asia/Kolkata"
-    client.post("/people/", {"do": "invite", "name": "Zoe", "role": "viewer", "ends": "2199-01-31"})
+    client.post("/members/", {"do": "invite", "name": "Zoe", "role": "viewer", "ends": "2199-01-31"})
     ends = ada.project.memberships.get(user__first_name="Zoe").ends_at
     assert ends == datetime(2199, 1, 31, 18, 29, 59, tzinfo=UTC)
-    assert f'datetime="{ends.isoformat()}"' in html(client.get("/people/"))
+    assert f'datetime="{ends.isoformat()}"' in html(client.get("/members/"))
 
 
 @pytest.mark.django_db

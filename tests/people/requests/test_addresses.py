@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import get_resolver, reverse
 
 from awmclient.schema import AskOpen, EpisodeStart
+from awmweb.old_addresses import RENAMED
 from episodes.live.consumers import PROJECT, actor_for
 from episodes.record import recording
 from experts.record import opening
@@ -53,7 +54,7 @@ def test_old_address_leads_to_the_project_of_its_object(both, ours, theirs):
 
 def test_old_address_without_object_leads_to_the_last_project(both):
     assert moved(both, "/queue/?sort=newest") == "/projects/lab/queue/?sort=newest"
-    assert moved(both, "/projects/elsewhere/people/") == 200
+    assert moved(both, "/projects/elsewhere/members/") == 200
     assert moved(both, "/") == "/projects/elsewhere/" and moved(both, "/queue/") == "/projects/elsewhere/queue/"
 
 
@@ -200,3 +201,28 @@ def test_part_that_a_link_leads_to_is_shown_without_scripts(both, asking):
     page = html(Client.get(both, f"/projects/lab/asks/{asking.pk}/tables"))
     assert "<h1>Changed rows</h1>" in page and f'<a href="/projects/lab/asks/{asking.pk}/">Back to the page</a>' in page
     assert "<h1>" not in html(both.get(f"/projects/lab/asks/{asking.pk}/tables"))
+
+
+@pytest.mark.parametrize(("old", "new"), [(old, new) for old, new in RENAMED.items()])
+def test_renamed_page_is_found_at_its_old_address(both, old, new):
+    for before in ("/projects/lab", ""):
+        answer = Client.get(both, f"{before}/{old}/x%3Fy/%C3%A9?time=all&q=a%20b")
+        assert answer.status_code == 301
+        assert answer.headers["Location"] == f"{before}/{new}/x%3Fy/%C3%A9?time=all&q=a%20b"
+    assert Client.get(both, f"/projects/lab/{old}/", follow=True).request["PATH_INFO"] == f"/projects/lab/{new}/"
+
+
+def test_form_of_an_old_page_keeps_method_and_body(ada):
+    form = {"do": "invite", "name": "Kim", "role": "expert"}
+    answer = as_person(ada).post("/projects/lab/people/", form, follow=True)
+    assert answer.redirect_chain == [("/projects/lab/members/", 308)] and "Kim" in html(answer)
+
+
+def test_address_that_only_begins_like_an_old_one_is_unknown(both):
+    for path in ("/desks/", "/peoples/", "/queue/mined/", "/api/v1/people/"):
+        assert Client.get(both, f"/projects/lab{path}").status_code == 404
+
+
+def test_metrics_without_a_token_in_a_project_is_the_page(both):
+    assert Client.get(both, "/projects/lab/metrics").headers["Location"] == "/projects/lab/metrics/"
+    assert Client.get(both, "/metrics").status_code == 401

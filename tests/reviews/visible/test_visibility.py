@@ -56,7 +56,7 @@ def said(text: str) -> str:
 
 def addresses(episode: Episode, review) -> list[str]:
     pk = episode.pk
-    pages = ["/", "/episodes/", f"/episodes/{pk}/", f"/episodes/{pk}/replay/", "/desk/metrics/", "/reviews/"]
+    pages = ["/", "/episodes/", f"/episodes/{pk}/", f"/episodes/{pk}/replay/", "/metrics/", "/reviews/"]
     pages += [
         reverse("review", args=[review.pk]),
         reverse("review_queue", args=[review.queue_id]),
@@ -192,7 +192,7 @@ def test_counts_leave_a_withheld_episode_out(ada, rita, review):
     assert told and "1 outcome is withheld for blind" in told[0]
 
 
-@pytest.mark.parametrize("path", ["/", "/episodes/", "/runs/", "/desk/metrics/", "/exports/"])
+@pytest.mark.parametrize("path", ["/", "/episodes/", "/runs/", "/metrics/", "/exports/"])
 def test_page_with_counts_says_that_it_leaves_outcomes_out(project, ada, review, path):
     """Two members read different numbers at the same time: the one who reads less is told why."""
     ron = person(members.ensure_member(project, "ron", Role.RESEARCHER))
