@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from awmclient.choosing import testing
 from awmclient.choosing.chat import EndpointConfig
-from awmweb import beat
+from awmweb import beat, navigation
 from awmweb.demo import removing
 from awmweb.erasing import episodes as erasing
 from episodes import events
@@ -82,7 +82,7 @@ def _shell(request: HttpRequest) -> dict[str, Any] | None:
     now = timezone.now()
     waiting = scoped(Ask.objects.to_take(now), membership.project).order_by("deadline_at")
     nearest = waiting.only("created_at", "deadline_at").first()
-    return {
+    shell = {
         "name": display_name(membership.user),
         "role": membership.role,
         "runs_it": holds(person(membership), may_launch),
@@ -109,6 +109,7 @@ def _shell(request: HttpRequest) -> dict[str, Any] | None:
         "budget": (nearest.deadline_at - nearest.created_at).total_seconds() if nearest else None,
         "left": (nearest.deadline_at - now).total_seconds() if nearest else None,
     }
+    return shell | navigation.places(request, shell)
 
 
 def _here(request: HttpRequest) -> Membership | None:

@@ -47,6 +47,7 @@ export const KEYS = [
   { id: "go-exports", keys: ["g x"], words: "exports", page: "*" },
   { id: "go-connect", keys: ["g o"], words: "connect", page: "*" },
   { id: "go-curriculum", keys: ["g c"], words: "curriculum", page: "*" },
+  { id: "go-metrics", keys: ["g m"], words: "metrics", page: "*" },
   { id: "next", keys: ["Shift+N"], words: "claim next ask", page: "*", line: true },
   { id: "duty", keys: ["Shift+A"], words: "switch Available/Away", page: "*" },
   { id: "search", keys: ["/"], words: "search", page: "queue episodes live replay", line: true },

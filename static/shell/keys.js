@@ -213,7 +213,7 @@ export function start() {
     sheet.showModal();
   }, () => Boolean(sheet));
   bind("leave", (event) => event.target instanceof HTMLElement && leaveField(event.target));
-  for (const [id, label] of [["go-home", "Home"], ["go-queue", "Queue"], ["go-episodes", "Episodes"], ["go-review", "Review"], ["go-runs", "Runs"], ["go-exports", "Exports"], ["go-connect", "Connect"], ["go-curriculum", "Curriculum"]]) {
+  for (const [id, label] of [["go-home", "Home"], ["go-queue", "Queue"], ["go-episodes", "Episodes"], ["go-review", "Review"], ["go-runs", "Runs"], ["go-exports", "Exports"], ["go-connect", "Connect"], ["go-curriculum", "Curriculum"], ["go-metrics", "Metrics"]]) {
     const link = [...document.querySelectorAll('nav[aria-label="Main"] a, .menu-list a')].find((a) => a.textContent.trim() === label);
     if (link) bind(id, () => link.click());
   }
