@@ -29,7 +29,8 @@ from experts.find.reading import NOT_LISTED, asks_of
 from experts.models import LATE, Ask, AskStatus, Tier, by_program
 from experts.rules.risk import is_high, only_call
 from experts.rules.sources import BUILT_IN
-from experts.who import eligibility, policies
+from experts.who import advisers, declining, eligibility, policies
+from experts.who.advisers import Reach
 from experts.who.eligibility import (
     FREE,
     HELD,
@@ -88,6 +89,8 @@ class AskRow:
     reached: str
     declined: str
     lacks: list[str]
+    if_declined: str
+    """What declining it would lead to."""
     acted: int
     calls: list[Decided] = field(default_factory=list)
     """The first calls of an approval."""
@@ -200,18 +203,30 @@ def _rows(actor: Actor, families: list[list[Spot]], now: datetime) -> list[AskRo
     shown = [one.pk for group in families for one in group[: 1 + SAME_SHOWN]]
     asks = asks_of(actor).filter(pk__in=shown).defer("context", *NOT_LISTED).prefetch_related("declines").in_bulk()
     rows = []
-    high_risk = policies.desk_of(actor.project).high_risk
+    desk = policies.desk_of(actor.project)
+    seen = RowReader(actor.key, now, desk.high_risk, advisers.reach_of(actor.project, now, desk))
     for group in families:
-        drawn = [_row(asks[one.pk], one, now, high_risk) for one in group[: 1 + SAME_SHOWN] if one.pk in asks]
+        drawn = [_row(asks[one.pk], one, seen) for one in group[: 1 + SAME_SHOWN] if one.pk in asks]
         if drawn:
             drawn[0].others, drawn[0].alike = drawn[1:], len(group)
             rows.append(drawn[0])
     return rows
 
 
-def _row(ask: Ask, spot: Spot, now: datetime, high_risk: str) -> AskRow:
-    calls = (ask.typed or {}).get("calls") or []
-    declined = [one.author for one in ask.declines.all()]
+@dataclass(frozen=True)
+class RowReader:
+    """What the rows of a list have in common: their reader, the moment, and who can answer."""
+
+    me: str
+    now: datetime
+    high_risk: str
+    reach: Reach
+
+
+def _row(ask: Ask, spot: Spot, seen: RowReader) -> AskRow:
+    calls, now, high_risk = (ask.typed or {}).get("calls") or [], seen.now, seen.high_risk
+    declines = list(ask.declines.all())
+    declined = [one.author for one in declines]
     return AskRow(
         ask=ask,
         place=spot.place,
@@ -226,6 +241,7 @@ def _row(ask: Ask, spot: Spot, now: datetime, high_risk: str) -> AskRow:
         reached=reached(ask, spot.held(now)),
         declined=f"Declined by {', '.join(declined[:2])}." if declined and spot.place != PASSED else "",
         lacks=spot.lacks,
+        if_declined=declining.before(ask, seen.me, seen.reach, {one.author_key for one in declines}, now),
         acted=actions_in(ask.episode.strip[: ask.seq]),
         calls=proposed_lines(calls[:CALLS_SHOWN]),
         call_count=len(calls),
@@ -280,9 +296,7 @@ def barred(spot: Spot | None) -> str:
         return ""
     if spot.place == SKILL:
         return f"Requires: {', '.join(clean(skill) for skill in spot.lacks)}."
-    return {SENIOR: "Only the senior expert can claim it.", PASSED: "You declined. Others can still answer."}.get(
-        spot.place, ""
-    )
+    return "Only the senior expert can claim it." if spot.place == SENIOR else ""
 
 
 def reasons(spots: list[Spot], now: datetime, capacity: int) -> list[Reason]:

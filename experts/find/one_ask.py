@@ -29,12 +29,12 @@ from experts.find.panels import (
     ways,
     written_by,
 )
-from experts.models import Ask, Attachment, Tier
+from experts.models import Ask, Attachment, Decline, Tier
 from experts.rules import decision_fields
 from experts.rules.decision_fields import Fields
 from experts.rules.file_types import MOST_BYTES
-from experts.rules.routing import LEASE_S
-from experts.who import eligibility
+from experts.rules.routing import LEASE_S, next_tier
+from experts.who import declining, eligibility
 from people.access import Actor
 from people.text.plain_text import clean
 from people.text.prose import is_markdown
@@ -103,10 +103,17 @@ def claim_of(actor: Actor, ask: Ask, now: datetime, ahead: bool) -> ClaimState:
     return ClaimState(
         is_mine=mine,
         held_by=slot.holder_name if held and not mine else "",
-        barred=board.barred(eligibility.spot_of(actor, ask.pk, now)) if ask.is_open and not held else "",
+        barred=_barred(actor, ask, now) if ask.is_open and not held else "",
         until=slot.lease_until or now,
         token=slot.lease_token if mine else "",
     )
+
+
+def _barred(actor: Actor, ask: Ask, now: datetime) -> str:
+    # also while a model has it, where the place says only that
+    if Decline.objects.filter(ask=ask, author_key=actor.key).exists():
+        return f"You declined. {declining.after(ask, now)}"
+    return board.barred(eligibility.spot_of(actor, ask.pk, now))
 
 
 @dataclass(frozen=True)
@@ -164,6 +171,9 @@ class DeskHelp:
     failed_call: dict[str, Any] | None
     up: list[Way]
     model: Way | None
+    after_model: str
+    """The tier behind the model; empty if the agent goes on without advice then."""
+    if_declined: str
 
 
 def help_for(actor: Actor, ask: Ask, now: datetime) -> DeskHelp:
@@ -174,6 +184,8 @@ def help_for(actor: Actor, ask: Ask, now: datetime) -> DeskHelp:
         failed_call=failed_call(actor, ask),
         up=[way for way in open_ways if way.to != Tier.LLM],
         model=next((way for way in open_ways if way.to == Tier.LLM), None),
+        after_model=next_tier(ask.tiers, Tier.LLM) or "" if Tier.LLM in ask.tiers else "",
+        if_declined=declining.before_of(ask, actor.key, now),
     )
 
 

@@ -37,7 +37,7 @@ from experts.models import Ask, Privilege
 from experts.record import advising, desk, queue, standing_answers, tagging
 from experts.rules import decision_fields
 from experts.rules.suggested_calls import calls_of, refuse_unfit
-from experts.who import advisers
+from experts.who import advisers, declining
 from people.access import Actor, MemberRequest, may_advise, may_annotate, may_see_queue, member_required, visible_or_404
 from people.errors import AppError, Forbidden
 from people.requests.forms import FormFields, Named, OptionalNumber, all_of, cut, is_named, read, text_of
@@ -59,6 +59,11 @@ TRANSFERRED = {
 def transferred(actor: Actor, to: str) -> str:
     """Return what a transfer did."""
     return TRANSFERRED.get(to) or f"Transferred to {advisers.name_of(actor.project, to)}."
+
+
+def declined_words(actor: Actor, pk: str) -> str:
+    """Return what a decline led to."""
+    return f"Declined. {declining.after(asks_of(actor).get(pk=pk), timezone.now())}"
 
 
 TAG_WORDS = {"question_needed": "needed", "answerable": "answerable", "asked_too_late": "too late"}

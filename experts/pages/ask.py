@@ -38,12 +38,14 @@ from experts.pages.answer import (
     ask_form,
     ask_page,
     checked_body,
+    declined_words,
     give_ahead,
     tags_for,
     typed_again,
 )
 from experts.record import advising, closing, desk, queue
 from experts.rules.decisions import Misfit, for_people
+from experts.who import declining
 from people.access import (
     Actor,
     MemberRequest,
@@ -207,7 +209,8 @@ def renew(request: MemberRequest, pk: str) -> HttpResponse:
 def release(request: MemberRequest, pk: str) -> HttpResponse:
     try:
         queue.release(*_lease(request, pk))
-        messages.success(request, "Released. Anyone can claim it; your text is saved.")
+        who = declining.released(asks_of(request.actor).get(pk=pk), request.actor.key, timezone.now())
+        messages.success(request, f"Released. {who}; your text is saved.")
     except AppError as refused:
         messages.warning(request, refused.message)
     return redirect("queue")
@@ -221,7 +224,7 @@ def pass_on(request: MemberRequest, pk: str) -> HttpResponse:
     except AppError as refused:
         messages.warning(request, refused.message)
         return redirect("ask", pk)
-    messages.success(request, "Declined. Others can still answer.")
+    messages.success(request, declined_words(request.actor, pk))
     return redirect("queue")
 
 

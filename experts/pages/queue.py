@@ -28,9 +28,9 @@ from experts.find import board, filters, my_answers
 from experts.find.panels import ways_of_project
 from experts.find.reading import active_standing, asks_of
 from experts.models import Ask, StandingAnswer
-from experts.pages.answer import LeaseForm, give_ahead, transferred
+from experts.pages.answer import LeaseForm, declined_words, give_ahead, transferred
 from experts.record import batch, closing, desk, queue, standing_answers
-from experts.who import eligibility, online, policies
+from experts.who import declining, eligibility, online, policies
 from people.access import (
     Actor,
     MemberRequest,
@@ -306,12 +306,12 @@ def _claim(request: MemberRequest, pk: str) -> str:
 def _release(request: MemberRequest, pk: str) -> str:
     slot = visible_or_404(asks_of(request.actor), request.actor, pk).assignment
     queue.release(request.actor, slot.pk, text_of(request.POST, "lease_token"))
-    return "Released. Anyone can claim it."
+    return f"Released. {declining.released(slot.ask, request.actor.key, timezone.now())}."
 
 
 def _decline(request: MemberRequest, pk: str) -> str:
     queue.decline_unclaimed(request.actor, pk, read(request.POST, LeaseForm).reason)
-    return "Declined. Others can still answer."
+    return declined_words(request.actor, pk)
 
 
 def _transfer(request: MemberRequest, pk: str) -> str:

@@ -32,7 +32,7 @@ from experts.models import BEFORE_PEOPLE, MODEL, Ask, AskStatus, Assignment, Dec
 from experts.record import closing, desk
 from experts.record.announcing import tell_or_wake, toward
 from experts.rules.routing import lease_end, next_tier
-from experts.who import advisers, policies
+from experts.who import advisers, declining, policies
 from notices.record import deliveries
 from people.access import Actor, is_id, may_advise, may_set_desk, visible_or_404
 from people.errors import Invalid, NotFound
@@ -240,12 +240,10 @@ def _models_left(ask: Ask) -> bool:
 
 
 def _after_person(ask: Ask) -> None:
-    candidates, present = advisers.pool(ask, timezone.now())
-    # With no one online it moves on if a tier follows; otherwise it waits, as someone can still come.
-    if not candidates or (not present and next_tier(ask.tiers, ask.tier)):
-        _move_on(ask, "human_passed", "declined")
-    else:
+    if declining.goes_to(ask, *advisers.pool(ask, timezone.now())) in declining.STAYS:
         events.tell(ask)
+    else:
+        _move_on(ask, declining.HUMAN_PASSED, "declined")
 
 
 def _move_on(ask: Ask, why: str, at_the_end: str) -> None:

@@ -4,6 +4,7 @@
     arriving     the desk as a new ask finds it
     online       who is online, and the expected wait
     advisers     who can answer, and who this ask
+    declining    where a declined ask goes, in words
     placing      group, plan of tiers and load
     cached       an earlier answer in its place
     eligibility  what a person can claim, and why not

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from experts.models import TOKEN, Ask, Decline, Desk, Presence, Tier
 from experts.rules.routing import PRESENT_FOR, may_take
@@ -83,22 +84,50 @@ def colleagues(project: Project, now: datetime) -> list[Colleague]:
     return sorted(people, key=lambda person: person.state != "online")
 
 
-def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
-    """Return the keys of everyone who can still answer this ask, and of those who are online.
+@dataclass(frozen=True)
+class Reach:
+    """Everyone who could answer asks of a project at one moment, read once for many asks.
 
     Scripts with an expert token are not members: they count while they are online.
     """
-    present = {one.actor_key: one.skills for one in here(ask.project, now)}
-    fit = (_fit(ask, members_of(ask.project, now)) | _fit_scripts(ask, present)) - _declined(ask)
-    return fit, fit & present.keys()
+
+    members: list[Member]
+    present: Mapping[str, Sequence[str]]
+    """The skills of everyone who is online, by key."""
+
+    def able(self, needs: Collection[str], tier: str) -> set[str]:
+        """Return the keys of everyone who could claim an ask with these skills at this tier."""
+        return _fit(needs, tier, self.members) | _fit_scripts(needs, tier, self.present)
+
+    def missing(self, needs: Collection[str]) -> list[str]:
+        """Return the skills that keep everyone from an ask; empty if someone has all of them."""
+        if any(may_take(needs, has) for has in self._skills):
+            return []
+        return sorted(set(needs).difference(*self._skills)) or sorted(needs)
+
+    @cached_property
+    def _skills(self) -> list[frozenset[str]]:
+        scripts = [frozenset(skills) for key, skills in self.present.items() if key.startswith(TOKEN)]
+        return [*(one.skills for one in self.members), *scripts]
+
+
+def reach_of(project: Project, now: datetime, desk: Desk | None = None) -> Reach:
+    return Reach(members_of(project, now, desk), {one.actor_key: one.skills for one in here(project, now)})
+
+
+def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
+    """Return the keys of everyone who can still answer this ask, and of those who are online."""
+    reach = reach_of(ask.project, now)
+    fit = reach.able(ask.skills, ask.tier) - _declined(ask)
+    return fit, fit & reach.present.keys()
 
 
 def online_for(ask: Ask, now: datetime, present: Mapping[str, Sequence[str]], desk: Desk | None = None) -> int:
     """Return how many of those who can still answer this ask are online: present are these keys with their skills."""
     people = {key for key in present if not key.startswith(TOKEN)}
     if people:  # of the members only who is online counts
-        people &= _fit(ask, members_of(ask.project, now, desk))
-    return len((people | _fit_scripts(ask, present)) - _declined(ask))
+        people &= _fit(ask.skills, ask.tier, members_of(ask.project, now, desk))
+    return len((people | _fit_scripts(ask.skills, ask.tier, present)) - _declined(ask))
 
 
 def _declined(ask: Ask) -> set[str]:
@@ -106,17 +135,17 @@ def _declined(ask: Ask) -> set[str]:
     return set() if ask._state.adding else set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True))
 
 
-def _fit(ask: Ask, members: list[Member]) -> set[str]:
+def _fit(needs: Collection[str], tier: str, members: list[Member]) -> set[str]:
     """Return the keys of the members with the skills. If the senior has left the project, everyone with them can
     answer what is for the senior."""
-    fit = {one.key for one in members if may_take(ask.skills, one.skills)}
+    fit = {one.key for one in members if may_take(needs, one.skills)}
     seniors = {one.key for one in members if one.is_senior}
-    return fit & seniors if ask.tier == Tier.SENIOR and seniors else fit
+    return fit & seniors if tier == Tier.SENIOR and seniors else fit
 
 
-def _fit_scripts(ask: Ask, present: Mapping[str, Sequence[str]]) -> set[str]:
-    fit = {key for key, skills in present.items() if key.startswith(TOKEN) and may_take(ask.skills, skills)}
-    return fit if ask.tier != Tier.SENIOR else set()
+def _fit_scripts(needs: Collection[str], tier: str, present: Mapping[str, Sequence[str]]) -> set[str]:
+    fit = {key for key, skills in present.items() if key.startswith(TOKEN) and may_take(needs, skills)}
+    return fit if tier != Tier.SENIOR else set()
 
 
 def to_tell(ask: Ask, now: datetime) -> set[str]:

@@ -233,7 +233,7 @@ def _release(request: MemberRequest, pk: str) -> HttpResponse:
 
 def _decline(request: MemberRequest, pk: str) -> HttpResponse:
     assigning.decline(request.actor, pk, text_of(request.POST, "reason"), text_of(request.POST, "lease_token"))
-    messages.success(request, "Declined. Others can still review this episode.")
+    messages.success(request, "Declined. You can't claim it again.")
     return _to_queue(request, pk)
 
 

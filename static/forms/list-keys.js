@@ -123,6 +123,8 @@ function askFirst(name) {
   const dialog = document.getElementById(`${name}-row`);
   if (!row?.dataset.actions || isClosed(row)) return false;
   dialog.querySelector("[data-question]").textContent = row.querySelector(".q").textContent;
+  const consequence = dialog.querySelector("[data-if-declined]");
+  if (consequence) consequence.textContent = row.dataset.ifDeclined;
   dialog.showModal();
   const form = dialog.querySelector("form");
   form.onsubmit = (event) => {

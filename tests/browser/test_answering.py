@@ -340,7 +340,7 @@ def test_lease_expired_while_typing_keeps_text_and_names_claimer(house, agent, p
     pia.keyboard.press("Escape")
     pia.keyboard.press("r")
     left(pia, ask)
-    expect(pia.locator(".told")).to_contain_text("Released. Anyone can claim it; your text is saved.")
+    expect(pia.locator(".told")).to_contain_text("Released. Others can claim it; your text is saved.")
     expect(again).to_be_visible()
     claimed(pia, house, ask)
     expect(again).to_be_hidden()

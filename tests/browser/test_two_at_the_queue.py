@@ -78,7 +78,7 @@ def test_claimed_row_updates_in_place_on_another_page(house, ask, person):
 
     row(lena, first).locator(".q").focus()
     edo.keyboard.press("r")
-    expect(edo.locator("[data-said]")).to_have_text("Released. Anyone can claim it.")
+    expect(edo.locator("[data-said]")).to_have_text("Released. Others can claim it.")
     expect(row(lena, first)).to_contain_text("Claim")
     expect(row(lena, first).locator(".q")).to_be_focused()
 

@@ -134,7 +134,7 @@ def test_page_of_an_ask_says_why_it_cannot_be_claimed(edo, ada, ask):
 def test_page_of_a_declined_ask_offers_no_claim(edo, ada, ask):
     queue.decline_unclaimed(edo, ask.pk)
     declined, free = (html(as_person(one).get(f"/asks/{ask.pk}/")) for one in (edo, ada))
-    assert "You declined. Others can still answer." in declined and "Claim and answer" not in declined
+    assert "You declined. Others can still answer" in declined and "Claim and answer" not in declined
     assert "Claim and answer" in free
 
 
@@ -307,7 +307,7 @@ def test_releasing_says_so(edo, ask):
     client = as_person(edo)
     token = hidden(client.post(f"/asks/{ask.pk}/claim", follow=True), "lease_token")
     released = client.post(f"/asks/{ask.pk}/release", {"lease_token": token}, follow=True)
-    assert "Released. Anyone can claim it; your text is saved." in html(released)
+    assert "Released. Others can claim it; your text is saved." in html(released)
 
 
 def test_open_ask_fragments_omit_the_question(edo, ada, episode):
