@@ -48,7 +48,7 @@ class VerdictBody(Shape):
     verdict: Line
     failure_type: Short = ""
     rubric: dict[str, bool] = Field(default_factory=dict)
-    confidence: Line = "high"
+    confidence: Short = ""
     note: Words = ""
     nonce: Short = ""
     model: Short = ""

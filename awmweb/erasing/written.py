@@ -29,7 +29,17 @@ from exports.models import Export, Push
 from imports.models import Import
 from notices.models import Delivery
 from people.models import AuditEntry, Hold
-from reviews.models import Annotation, Correction, LabelSchema, ReviewDecline, ReviewQueue, Ruling, Verdict
+from reviews.models import (
+    Annotation,
+    Correction,
+    LabelSchema,
+    Preference,
+    QueueRule,
+    ReviewDecline,
+    ReviewQueue,
+    Ruling,
+    Verdict,
+)
 from runs.models import Briefing, Campaign, PersonTurn, Plan
 
 WORD = "[erased]"
@@ -45,6 +55,7 @@ DELETED: Sequence[tuple[type[Model], str, str]] = (
 EMPTIED: Sequence[tuple[type[Model], str, str, Mapping[str, Any]]] = (
     (Annotation, "author_key", "episode__project", {"text": WORD}),
     (Verdict, "author_key", "episode__project", {"note": ""}),
+    (Preference, "author_key", "review__queue__project", {"nonce": ""}),
     (Ruling, "author_key", "case__project", {"reason": WORD}),
     (ReviewDecline, "author_key", "review__queue__project", {"reason": ""}),
     (Decline, "author_key", "ask__project", {"reason": ""}),
@@ -64,7 +75,7 @@ NAMED: Sequence[tuple[type[Model], str, str, Mapping[str, Any]]] = (
 KEYED: Sequence[tuple[type[Model], str]] = (
     *((model, "author") for model in (Advice, Annotation, Campaign, Correction, Decline, Draft, PersonTurn)),
     *((model, "author") for model in (QueueView, QuickReply, ReviewDecline, Ruling, SavedView, StandingAnswer)),
-    *((model, "author") for model in (Verdict, WheelOrder)),
+    *((model, "author") for model in (Preference, QueueRule, Verdict, WheelOrder)),
     (AskEvent, "actor"),
 )
 """Rows with an author's key beside the name that the author had then."""
@@ -89,6 +100,7 @@ SET_UP: Mapping[type[Model], tuple[str, str, str]] = {
     Split: ("created_by", "project", "split"),
     LabelSchema: ("author", "project", "label"),
     ReviewQueue: ("author", "project", "review queue"),
+    QueueRule: ("author", "queue__project", "rule of a review queue"),
     Export: ("requested_by", "project", "export"),
     Push: ("requested_by", "project", "push"),
     Import: ("requested_by", "project", "import"),

@@ -43,8 +43,9 @@ def labels_page(request: MemberRequest) -> HttpResponse:
     """Show the project's labels, those that were retired, and how many episodes carry each."""
     actor, carried = request.actor, carried_by(request.actor)
     current, retired = schemas.of_project(actor.project), schemas.retired(actor.project)
+    asked = schemas.asked_in(actor.project)
     context = {
-        "labels": [(one, carried[one.name]) for one in current],
+        "labels": [(one, carried[one.name], asked.get(one.pk, [])) for one in current],
         "retired": [(one, carried[one.name]) for one in retired],
         "kinds": SchemaKind.choices,
         "may_set": holds(actor, may_set_reviews),

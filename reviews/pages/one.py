@@ -254,7 +254,7 @@ class VerdictForm(FormFields):
     failure_type: str = ""
     met: list[str] = []
     asked: list[str] = []
-    confidence: str = Confidence.HIGH
+    confidence: str = ""
     note: str = ""
     nonce: Annotated[str, cut(200)] = ""
 

@@ -150,7 +150,9 @@ def define_label(request: MemberRequest) -> HttpResponse:
         made = schemas.define(request.actor, form.name, form.title, form.kind, options)
     except AppError as refused:
         return _queues_page(request, refused.message, refused.status, label_given=form)
-    messages.success(request, f"Label {made.title} is version {made.version}. New queues use it.")
+    queues = len(schemas.asked_in(request.project).get(made.pk, []))
+    there = f"New queues and {queues} open {'queue' if queues == 1 else 'queues'}" if queues else "New queues"
+    messages.success(request, f"Label {made.title} is version {made.version}. {there} have it.")
     return redirect("labels" if form.back == "labels" else "reviews")
 
 

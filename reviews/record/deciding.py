@@ -47,7 +47,7 @@ class Wanted:
     decision: str
     failure_type: str = ""
     rubric: dict[str, Any] = field(default_factory=dict)
-    confidence: str = Confidence.HIGH
+    confidence: str = ""
     note: str = ""
     nonce: str = ""
     model: str = ""
@@ -132,7 +132,8 @@ def _refuse_misfit(review: Review, answer: Wanted) -> None:
     """Raise unless the verdict has the fields that its queue requires."""
     if answer.decision not in VerdictDecision.values:
         raise Invalid("A verdict is accept or reject.")
-    if answer.confidence not in Confidence.values:
+    # most reviewers leave a preset value as it is, so none is preset
+    if answer.confidence and answer.confidence not in Confidence.values:
         raise Invalid("Confidence is high, medium or low.")
     if answer.failure_type and answer.failure_type not in review.queue.failure_types:
         raise Invalid(f"Unknown failure type. Use one of {', '.join(review.queue.failure_types)}.")

@@ -18,7 +18,7 @@ from people.errors import Invalid, NotFound
 from people.models import Project
 from people.record.audit import record
 from reviews.errors import SchemaEnded
-from reviews.models import LabelSchema, SchemaKind
+from reviews.models import LabelSchema, QueueKind, ReviewQueue, SchemaKind
 
 OPTIONS_MAX = 30
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,59}")
@@ -92,8 +92,30 @@ def define(actor: Actor, name: str, title: str, kind: str, options: Sequence[Any
             options=options,
             author=actor.name,
         )
+        _reach_queues(made)
         record(actor, "label.defined", made.pk, f"{name}, version {made.version}")
         return made
+
+
+def _reach_queues(made: LabelSchema) -> None:
+    """Let open queues ask for a label that they have no version of. Those that have one keep it: under another version
+    two reviewers would answer different questions."""
+    versions = LabelSchema.objects.filter(project=made.project_id, name=made.name).values_list("pk", flat=True)
+    open_ones = ReviewQueue.objects.filter(project=made.project_id, closed_at=None, kind=QueueKind.VERDICT)
+    for queue in open_ones.select_for_update(no_key=True).order_by("pk"):
+        if not set(queue.schemas) & {*versions}:
+            queue.schemas = [*queue.schemas, made.pk]
+            queue.save(update_fields=["schemas"])
+
+
+def asked_in(project: Project) -> dict[str, list[str]]:
+    """Return the names of the open queues that ask for each version of a label, by its ID."""
+    queues: dict[str, list[str]] = {}
+    open_ones = scoped(ReviewQueue.objects.filter(closed_at=None), project)
+    for name, pinned in open_ones.order_by("name").values_list("name", "schemas"):
+        for pk in pinned:
+            queues.setdefault(pk, []).append(name)
+    return queues
 
 
 def _options(kind: str, options: Sequence[Any]) -> list[dict[str, Any]]:

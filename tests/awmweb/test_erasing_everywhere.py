@@ -54,7 +54,7 @@ STAYS = {
         "AuditEntry.verb",
     ),
     *("Briefing.arm", "Briefing.scenario", "Campaign.points", "Decision.subject"),
-    *("EpisodeEvent.verb", "Verdict.failure_type", "Verdict.nonce", "Verdict.rubric"),
+    *("EpisodeEvent.verb", "Preference.answers", "Verdict.failure_type", "Verdict.nonce", "Verdict.rubric"),
     *("VerifierVersion.code", "VerifierVersion.scenario", "VerifierVersion.scenario_digest", "VerifierVersion.sha256"),
 }
 """Names, keys, places and choices, in which the test plants a word that no one can write there. The code of a repaired
@@ -220,7 +220,10 @@ def test_every_table_with_an_author_is_emptied(ada, wrote):
     assert (theirs.view, hold.name, hold.query, hold.reason) == ("", "[erased]", "", "Case 12.")
     assert "1 repaired verifier, without their reasons" in tombstone.left
     (set_up,) = [line for line in tombstone.left if line.startswith("what they set up for others")]
-    assert "1 run, 1 plan of a run, 1 split, 1 label, 1 review queue, 1 export, 1 push, 1 import" in set_up
+    assert (
+        "1 run, 1 plan of a run, 1 split, 1 label, 1 review queue, 1 rule of a review queue, 1 export, 1 push, 1 import"
+        in set_up
+    )
     assert tombstone.about == {"episodes": [one.pk]}
     # what stays has the person's name, and not that of their token
     assert {name for (name,) in signatures_in_rows() if GONE in name} == set()

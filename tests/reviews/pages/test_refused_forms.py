@@ -7,7 +7,7 @@ import re
 import pytest
 from django.urls import reverse
 
-from reviews.models import ReviewSlot
+from reviews.models import ReviewSlot, Verdict
 from reviews.record import assigning
 from tests.browsing import as_person, html
 
@@ -42,6 +42,15 @@ def test_refused_verdict_keeps_rubric_and_confidence(rita, review):
     assert "checked" in tag(page, 'name="met" value="items"')
     assert "checked" not in tag(page, 'name="met" value="Right ticket"')
     assert "selected" in tag(page, '<option value="low"') and "selected" not in tag(page, '<option value="high"')
+
+
+def test_confidence_is_not_preset(rita, review):
+    lease = assigning.claim(rita, review.pk)
+    page = html(as_person(rita).get(reverse("review", args=[review.pk])))
+    assert "selected" not in page[page.index('name="confidence"') :][:600]
+    given = {**VERDICT, "decision": "reject", "confidence": "", "lease_token": lease.lease_token}
+    as_person(rita).post(reverse("review_command", args=[review.pk, "verdict"]), given)
+    assert Verdict.objects.get().confidence == ""
 
 
 def test_late_verdict_shows_rubric_and_confidence(rita, edo, review):

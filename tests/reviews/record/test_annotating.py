@@ -13,6 +13,7 @@ from reviews.record.correcting import Better
 from reviews.visible import annotated
 from reviews.visible.annotated import current
 from reviews.visible.places import Place
+from tests.browsing import as_person, html
 
 
 @pytest.fixture
@@ -35,6 +36,19 @@ def test_ended_version_is_refused_unless_the_review_pins_it(ada, rita, episode, 
         annotating.annotate(rita, episode, Place(2), "step_quality", "wrong_tool", schema=label)
     said = annotating.annotate(rita, episode, Place(2), "step_quality", "wrong_tool", schema=label, queue=queue)
     assert said.schema_id == label.pk
+
+
+def test_new_label_reaches_open_queues_and_a_version_none(ada, rita, label):
+    queues = [assigning.create_queue(ada, name) for name in ("before", "ended")]
+    assigning.close_queue(ada, queues[1].pk)
+    later = schemas.define(ada, "tone", "Tone", "text", [])
+    newer = schemas.define(ada, "step_quality", "Step quality", "single", ["Good step", "Bad step"])
+    for queue in queues:
+        queue.refresh_from_db()
+    assert queues[0].schemas == [label.pk, later.pk] and queues[1].schemas == [label.pk]
+    assert schemas.asked_in(ada.project) == {label.pk: ["before"], later.pk: ["before"]}
+    page = html(as_person(rita).get("/reviews/labels/"))
+    assert "Open queues with this version: before." in page and page.count("No open queue has") == 1, newer.version
 
 
 @pytest.mark.parametrize(
