@@ -283,8 +283,8 @@ class ReviewQueue(models.Model):
 
 
 class QueueRule(models.Model):
-    """One version of the rule by which a queue fills itself: a share of the finished episodes that match a filter, drawn
-    by their IDs. `author_key` names who made it: it adds only what they can see."""
+    """One version of the rule by which a queue fills itself: a share of the finished episodes that match a filter,
+    drawn by their IDs. `author_key` names who made it: it adds only what they can see."""
 
     id = IdField()
     queue = models.ForeignKey(ReviewQueue, on_delete=models.CASCADE, related_name="rules")

@@ -24,7 +24,6 @@ from episodes.visible.lens import Lens, lens_of
 from people.access import MemberRequest, holds, may_review, may_see_reviews, member_required, scoped, visible_or_404
 from people.errors import AppError, Invalid, NotFound
 from people.requests.forms import FormFields, cut, number_of, read, text_of, texts_of, whole
-from people.slots import SlotState
 from people.text.json_text import parse_typed
 from reviews.models import (
     COMMENT,
@@ -50,6 +49,7 @@ from reviews.statistics import reports
 from reviews.visible import rulings
 from reviews.visible.annotated import current, seen_by
 from reviews.visible.label_forms import LabelForm, place_in, value_of
+from reviews.visible.own import OwnReview, own_reviews
 from reviews.visible.places import tell
 
 RAIL = 30
@@ -86,7 +86,7 @@ def page_of(
         **_entries_of(request, lens, review, shown is not None or not review.queue.is_blind),
         "review": review,
         "queue": review.queue,
-        "rail": _rail(request, review, ahead=ahead),
+        "rail": rail_of(request, review, ahead=ahead),
         "told": reports.progress(actor, review.queue),
         "mine": mine,
         "lease_token": slot.lease_token if slot is not None and mine else "",
@@ -147,16 +147,13 @@ def numbers_of(entries: Iterable[Annotation | Correction]) -> str:
     return " ".join(str(seq) for seq in sorted({one.seq for one in entries if one.seq}))
 
 
-def _rail(request: MemberRequest, review: Review, *, ahead: bool) -> list[tuple[Review, str]]:
-    """Return the reviews that this person gave or holds in the queue, newest first, each with its state.
+def rail_of(request: MemberRequest, review: Review, *, ahead: bool) -> list[OwnReview]:
+    """Return the reviews that this person gave, holds or declined in the queue, newest first.
 
     A review that is rendered ahead counts as claimed. It can be held already: who goes back holds two.
     """
-    slots = review.queue.slots.filter(holder=request.actor.key).select_related("review__episode")
-    # a verdict is given, in every sentence of these pages
-    words = {SlotState.SUBMITTED.value: "Given"}
-    rows = [(one.review, words.get(one.state, one.get_state_display())) for one in slots.order_by("-claimed_at")[:RAIL]]
-    return rows if not ahead or any(one == review for one, _ in rows) else [(review, "Claimed"), *rows]
+    rows = own_reviews(request.actor, review.queue, RAIL)
+    return rows if not ahead or any(one.review == review for one in rows) else [OwnReview(review, "Claimed"), *rows]
 
 
 @require_POST

@@ -21,6 +21,7 @@ from episodes.find.narrowing import matching
 from episodes.models import SavedView
 from episodes.record.saved_views import EPISODE_VIEWS
 from people.access import (
+    Actor,
     MemberRequest,
     holds,
     may_review,
@@ -33,13 +34,15 @@ from people.access import (
 from people.errors import AppError, NotFound
 from people.requests.forms import FormFields, Ticked, read, text_of, whole
 from people.text.plain_text import clean
-from reviews.models import ReviewQueue, SchemaKind, Verdict
+from reviews.models import LabelSchema, ReviewQueue, SchemaKind, Verdict
 from reviews.pages.adding import fill, selection_of
 from reviews.record import assigning, mentions, schemas
 from reviews.statistics import filling, reports
 from reviews.visible import rulings
+from reviews.visible.own import OwnReview, own_reviews
 
 QUEUES = 100
+OWN, AHEAD = 200, 50
 OPEN_FIRST = (F("closed_at").asc(nulls_first=True), "-created_at")
 queue_of = member_required(may_see_reviews, rows=ReviewQueue.objects.all)
 
@@ -175,6 +178,8 @@ def _queue_page(request: MemberRequest, pk: str, problem: str = "", status: int 
         "terms": _terms_of(queue),
         "told": progress,
         "reasons": ["This queue is closed."] if queue.closed_at else reasons,
+        "own": _rows_of(actor, queue),
+        "labels": LabelSchema.objects.filter(pk__in=queue.schemas).order_by("created_at", "pk"),
         "gold": reports.gold_lines(queue),
         "sampled": reports.accepted_in_sample(actor, queue),
         "differing": reports.disagreeing(actor, queue)[:50],
@@ -188,6 +193,26 @@ def _queue_page(request: MemberRequest, pk: str, problem: str = "", status: int 
         "given": request.POST,
     }
     return render(request, "reviews/queue.html", context, status=status)
+
+
+def _rows_of(actor: Actor, queue: ReviewQueue) -> list[OwnReview]:
+    """Return what is open to a person in turn, then what they hold, gave or declined, as far as they can see it."""
+    own = own_reviews(actor, queue, OWN)
+    known = {one.review.pk for one in own}
+    ahead = assigning.open_to(actor, queue, AHEAD) if holds(actor, may_review) else []
+    return [*(OwnReview(one, "Open") for one, _ in ahead if one.pk not in known), *own]
+
+
+@require_POST
+@member_required(may_set_reviews, rows=ReviewQueue.objects.all)
+def instruct(request: MemberRequest, pk: str) -> HttpResponse:
+    """Save the instructions of a queue."""
+    try:
+        assigning.instruct(request.actor, pk, text_of(request.POST, "instructions"))
+    except AppError as refused:
+        return _queue_page(request, pk, refused.message, refused.status)
+    messages.success(request, "Instructions saved.")
+    return redirect("review_queue", pk)
 
 
 @require_POST

@@ -7,7 +7,6 @@ People, programs and models claim through the same functions. Nothing is reserve
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -38,8 +37,11 @@ from reviews.models import LEASE_S, Review, ReviewDecline, ReviewQueue, ReviewSl
 from reviews.record import schemas, withholding
 from reviews.statistics import worth
 from reviews.statistics.reports import known_to
+from reviews.visible.pairs import draw
 
 FILL_MAX = 5_000
+INSTRUCTIONS_MAX, INSTRUCTED = 10_000, 12_000
+"""Characters of instructions, and of their line in the audit trail."""
 # defaults of a queue; each can replace them by its own
 FAILURE_TYPES = ["wrong_goal", "wrong_argument", "missed_step", "extra_change", "gave_up", "no_help_asked"]
 
@@ -91,6 +93,22 @@ def create_queue(
         author=actor.name,
     )
     record(actor, "queue.created", queue.pk, f"{name}, {'blind' if is_blind else 'open'}")
+    return queue
+
+
+@transaction.atomic
+def instruct(actor: Actor, queue_id: str, text: str) -> ReviewQueue:
+    """Replace the instructions of a queue: Markdown, shown beside each review. The audit has a line with the text."""
+    may_set_reviews(actor)
+    queue = visible_or_404(ReviewQueue.objects.select_for_update(no_key=True), actor, queue_id)
+    # PostgreSQL refuses U+0000 in a text
+    text = text.replace("\r\n", "\n").replace("\x00", "").strip()
+    if len(text) > INSTRUCTIONS_MAX:
+        raise Invalid(f"Instructions can have at most {INSTRUCTIONS_MAX:,} characters, not {len(text):,}.")
+    if text != queue.instructions:
+        queue.instructions = text
+        queue.save(update_fields=["instructions"])
+        record(actor, "queue.instructed", queue.pk, f"{queue.name}: {text}"[:INSTRUCTED])
     return queue
 
 
@@ -416,11 +434,3 @@ def release_all_of(leaving: Actor) -> None:
     """Release the claims of a removed person. Registered with `members.on_leave`."""
     held = ReviewSlot.objects.filter(queue__project=leaving.project, holder=leaving.key, state=SlotState.CLAIMED)
     held.update(**FREED)
-
-
-def draw(seed: int, key: Any) -> float:
-    """Return a number from 0 to 1 that depends on the seed and the key only, so that a sample can be drawn again and
-    checked."""
-    # SHA-256, because `hash` of Python has another seed in each process
-    digest = hashlib.sha256(f"{seed}/{key}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") / 2**64

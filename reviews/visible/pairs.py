@@ -1,0 +1,64 @@
+"""Reads: a pair of episodes as one reviewer sees it: which is A, and what they are asked. Pure but for the rows.
+
+The order is drawn for each pair and reviewer by the seed of the queue, and stored with the answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from episodes.models import Episode
+from people.access import Actor
+from reviews.models import Choice, Preference, Review
+
+OVERALL = "Which is better?"
+"""The first question of each pair; those of the rubric follow."""
+LETTERS = {"a": Choice.FIRST, "b": Choice.SECOND, "equal": Choice.EQUAL, "neither": Choice.NEITHER}
+"""What a reviewer says of A and B, where A is the first episode of the row."""
+WORDS = {"a": "A", "b": "B", "equal": "Equal", "neither": "Neither"}
+_OTHER = {Choice.FIRST: Choice.SECOND, Choice.SECOND: Choice.FIRST}
+
+
+def draw(seed: int, key: object) -> float:
+    """Return a number from 0 to 1 that depends on the seed and the key only, so that a sample can be drawn again and
+    checked."""
+    # SHA-256, because `hash` of Python has another seed in each process
+    digest = hashlib.sha256(f"{seed}/{key}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
+def is_swapped(actor: Actor, review: Review) -> bool:
+    """Return whether this reviewer sees the second episode as A."""
+    return draw(review.queue.seed, f"order/{review.pk}/{actor.key}") < 0.5
+
+
+def sides(actor: Actor, review: Review) -> tuple[Episode, Episode]:
+    """Return the episodes of a pair as A and B of this reviewer."""
+    assert review.other is not None
+    return (review.other, review.episode) if is_swapped(actor, review) else (review.episode, review.other)
+
+
+def as_stored(letter: str, swapped: bool) -> str:
+    """Return what a reviewer said of A and B by the order of the row; empty if it is no answer."""
+    choice = LETTERS.get(letter)
+    return "" if choice is None else str(_OTHER.get(choice, choice) if swapped else choice)
+
+
+def letter_of(choice: str, swapped: bool) -> str:
+    """Return a stored choice as the reviewer said it."""
+    return next(letter for letter in LETTERS if as_stored(letter, swapped) == choice)
+
+
+def shown_choice(answer: Preference) -> str:
+    """Return an answer on the whole in the words of its reviewer."""
+    return WORDS[letter_of(answer.choice, answer.is_swapped)]
+
+
+def questions_of(rubric: Sequence[str]) -> list[str]:
+    return [OVERALL, *rubric]
+
+
+def answers_of(answer: Preference) -> Mapping[str, str]:
+    """Return an answer by question, by the order of the row."""
+    return {OVERALL: answer.choice, **answer.answers}
