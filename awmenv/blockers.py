@@ -8,8 +8,8 @@ route, show and measure asks. Nothing of it is ever sent to an agent before it a
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate, groupby
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain, groupby
 from typing import Any
 
 CANT_ANSWER = "I can't answer that."
@@ -25,6 +25,15 @@ SPACED = 7
 """A number of this many digits is held wherever it begins in a row of numbers."""
 ALIKE = 0.75
 """The share of common words from which a question is one of the accepted examples."""
+COPIED = 16
+"""So many words in a row that the task's text has are a copy of it, and ask for nothing. Fewer if it has fewer."""
+ASKING = (
+    *("what", "which", "who", "whose", "whom", "how", "where", "when", "tell me", "give me", "need", "missing", "know"),
+    *("confirm", "provide", "clarify", "unclear", "is it", "is there", "are there", "should i", "may i", "can i"),
+)
+"""What a question says that its task's text does not: the name of what is missing is often in both."""
+TASK_CHARS = 100_000
+"""The first characters of a task's text that copies are looked for in."""
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]*", re.ASCII)
 _WORD = re.compile(r"\w+")
@@ -39,7 +48,7 @@ class BadRegistry(ValueError):
 class Blocker:
     """One missing fact. `terms` are lists of alternatives: a question must have one of each list.
 
-    `fact` is the value itself, if it is one; it must not stand in the task's text.
+    `fact` is the value itself, if it is one; it must not stand in the task's text. `task` is that text.
     """
 
     id: str
@@ -49,6 +58,7 @@ class Blocker:
     questions: tuple[str, ...]
     answer: str
     fact: str = ""
+    task: str = ""
 
 
 def words_of(text: str) -> str:
@@ -99,13 +109,20 @@ def _has_number(text: str, digits: str) -> bool:
 
 
 def matched(question: str, blockers: Sequence[Blocker]) -> Blocker | None:
-    """Return the blocker that a question asks for, or None.
+    """Return the blocker of a task that a question asks for, or None.
 
-    One whose every list of terms has a phrase in the question matches, the one with the most lists first. Otherwise the
-    blocker with the most similar accepted question, if enough of their words are common.
+    What the question copies of the task's text is taken out. A blocker whose every list of terms has a phrase in the
+    rest matches, the one with the most lists first. The rest also says one of these phrases or an asking word that the
+    task's text does not. Otherwise the blocker with the most similar accepted question, if enough words are common.
     """
-    words = words_of(question[:QUESTION_CHARS])
-    hits = [one for one in blockers if one.terms and all(_has_one(words, names) for names in one.terms)]
+    if not blockers:
+        return None
+    task = words_of(blockers[0].task[:TASK_CHARS])
+    return _hit(_without_copies(words_of(question[:QUESTION_CHARS]), task), task, blockers)
+
+
+def _hit(words: str, task: str, blockers: Sequence[Blocker]) -> Blocker | None:
+    hits = [one for one in blockers if one.terms and _asks_for(words, task, one.terms)]
     if hits:
         # of equally specific ones the first of the row
         return max(hits, key=lambda blocker: len(blocker.terms))
@@ -114,8 +131,25 @@ def matched(question: str, blockers: Sequence[Blocker]) -> Blocker | None:
     return best[2] if best is not None and best[0] >= ALIKE else None
 
 
-def _has_one(words: str, alternatives: Sequence[str]) -> bool:
-    return any(words_of(one) in words for one in alternatives)
+def _without_copies(words: str, task: str) -> str:
+    """Return words without the rows of them that are copied from a task. Time is linear in both."""
+    asked, text = words.split(), task.split()
+    size = min(COPIED, len(text))
+    rows = {tuple(text[at : at + size]) for at in range(len(text) - size + 1)} if size else set()
+    end, kept = 0, []
+    for at, word in enumerate(asked):
+        if tuple(asked[at : at + size]) in rows:
+            end = at + size
+        if at >= end:
+            kept.append(word)
+    return f" {' '.join(kept)} "
+
+
+def _asks_for(words: str, task: str, terms: Sequence[Sequence[str]]) -> bool:
+    """Return whether words have a phrase of each list, and one or an asking word that the task does not say itself."""
+    hits = [[phrase for phrase in map(words_of, names) if phrase in words] for names in terms]
+    asking = (phrase for phrase in map(words_of, ASKING) if phrase in words)
+    return all(hits) and any(phrase not in task for phrase in chain(asking, *hits))
 
 
 def _likeness(words: str, example: str) -> float:
@@ -124,16 +158,26 @@ def _likeness(words: str, example: str) -> float:
 
 
 def read_blockers(rows: Any, task: str) -> list[Blocker]:
-    """Return the blockers of a row of the task with this text. Raises `BadRegistry`."""
-    if not isinstance(rows, list) or not 1 <= len(rows) <= MAX_BLOCKERS:
-        raise BadRegistry(f"'blockers' is not a list of 1 to {MAX_BLOCKERS} blockers")
-    blockers = [_blocker(one, place) for place, one in enumerate(rows)]
-    ids = [one.id for one in blockers]
-    if twice := sorted({one for one in ids if ids.count(one) > 1}):
-        raise BadRegistry(f"two blockers have the id {twice[0]!r}")
+    """Return the blockers of a row of the task with this text. Raises `BadRegistry`, also if the text gives one away
+    or asks for it."""
+    blockers = blockers_in(rows, task)
+    words = words_of(task[:TASK_CHARS])
     for blocker in blockers:
         if blocker.fact and holds(task, blocker.fact):
             raise BadRegistry(f"blocker {blocker.id!r}: the task's text still holds its fact")
+        if _hit(words, words, [blocker]):
+            raise BadRegistry(f"blocker {blocker.id!r}: the task's own text asks for it")
+    return blockers
+
+
+def blockers_in(rows: Any, task: str) -> list[Blocker]:
+    """Return the blockers of a row that was compared with its task's text before. Raises `BadRegistry`."""
+    if not isinstance(rows, list) or not 1 <= len(rows) <= MAX_BLOCKERS:
+        raise BadRegistry(f"'blockers' is not a list of 1 to {MAX_BLOCKERS} blockers")
+    blockers = [replace(_blocker(one, place), task=task) for place, one in enumerate(rows)]
+    ids = [one.id for one in blockers]
+    if twice := sorted({one for one in ids if ids.count(one) > 1}):
+        raise BadRegistry(f"two blockers have the id {twice[0]!r}")
     return blockers
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from awmenv import indexes, rows
-from awmenv.blockers import BadRegistry, Blocker, read_blockers
+from awmenv.blockers import BadRegistry, Blocker, blockers_in, read_blockers
 from awmenv.errors import PackError, UnknownScenario
 from awmenv.health import Health
 from awmenv.models import MAX_NOTE, MAX_TASKS, RESERVED_TOOLS, BuildReport, normalise_name, one_line
@@ -244,7 +244,7 @@ class Pack:
         """Return the registry of a task: what is missing in it. Empty if the pack has none."""
         place = self._blockers.get((normalise_name(scenario), task_idx))
         # the text was compared when the file was read
-        return read_blockers(self._read(place).get("blockers"), "") if place else []
+        return blockers_in(self._read(place).get("blockers"), self.tasks(scenario)[task_idx]) if place else []
 
     def index(self) -> dict[str, Any]:
         """Return everything that `load_pack` found, as JSON; `from_index` reads it back."""
@@ -417,7 +417,7 @@ class _PackLoader:
                 self.pack._scripts[name, task_idx] = place
 
     def blockers_file(self) -> None:
-        """Read the registries. A task's second row, and one whose fact the task's text still holds, is refused."""
+        """Read the registries. A task's second row is refused, and one whose task has its fact or asks for it."""
         if not (self.pack.folder / BLOCKERS_FILE).is_file():
             return
         tasks: dict[str, list[str]] = {}

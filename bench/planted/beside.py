@@ -22,6 +22,7 @@ import django
 
 django.setup()
 
+from awmenv.blockers import BadRegistry, matched, read_blockers  # noqa: E402
 from bench.planted import truth  # noqa: E402
 from experts.metrics import statistics  # noqa: E402
 from experts.metrics.statistics import Asked, Proportion  # noqa: E402
@@ -244,6 +245,22 @@ def repaired_covers(dice: random.Random) -> bool | None:
     return None if scope is None or scope.interval is None else scope.interval[0] <= run.truth <= scope.interval[1]
 
 
+WORDS = [f"word{number}" for number in range(200)]
+
+
+def copy_matches(dice: random.Random) -> bool | None:
+    """Send a task's text as the question, with words around it. Terms are mostly words of the text, as ours are."""
+    text = dice.choices(WORDS, k=dice.randint(20, 80))
+    terms = [dice.sample(text, 3) + dice.sample(WORDS, 2) for _ in range(dice.randint(1, 3))]
+    row = {"id": "fact", "missing": "A fact.", "holder": "Hanna", "terms": terms, "answer": "It is so."}
+    try:
+        registry = read_blockers([row], " ".join(text))
+    except BadRegistry:
+        return None
+    around = dice.choice(["", "Please help me with this: {}", "{} I am stuck.", "What should I do? {}"])
+    return matched((around or "{}").format(" ".join(text)), registry) is not None
+
+
 def _holds(share: Proportion, truth: float) -> bool | None:
     return None if share.low is None or share.high is None else share.low <= truth <= share.high
 
@@ -284,6 +301,7 @@ def cases() -> Iterator[PlantedCase]:
         yield PlantedCase("Pair: interval of worth", world, worth_covers(tries, nothing), covers=True, share=0.3)
     world = "100 tasks, 15 points worse, what it lost is repaired until it won as much"
     yield PlantedCase("Erratum: interval of a run", world, repaired_covers, covers=True, share=0.2)
+    yield PlantedCase("Ask-F1: a copy of the task", "terms of the task's text, words around the copy", copy_matches)
     yield PlantedCase("Metrics: used per hour", "12 episodes of 5 asks", rate_covered, covers=True)
 
 

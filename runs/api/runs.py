@@ -58,9 +58,10 @@ class ComparisonView(Schema):
 class AskingView(Schema):
     """How the arms of a run asked, over the counted episodes of the `tasks` that have a registry of blockers. Each arm
     has `asks`, those that `matched` a blocker, `blockers` and how many of them were `found`; `precision`, `recall` and
-    `f1` from these, null where there is nothing to divide by; `asks_per_task` and `human_minutes`. `differences` are of
-    task means, from -1 to 1 but for `asks`. `blockers` are the missing facts, those found least first, with the
-    episodes of each arm that `found` them. All of it is exploratory."""
+    `f1` from `found`, null where there is nothing to divide by; `asks_per_task` and `human_minutes`. `differences` are
+    of task means, from -1 to 1 but for `asks`. `blockers` are the missing facts, those found least first, with the
+    episodes of each arm that `found` them. `controls` has the `f1` of questions without thought: `copied` from the
+    task, and one `fixed` sentence. All of it is exploratory."""
 
     run: str
     control: str
@@ -68,6 +69,7 @@ class AskingView(Schema):
     arms: list[Object]
     differences: list[Object]
     blockers: list[Object]
+    controls: Object | None
 
 
 class PlanBody(Shape):
@@ -338,6 +340,7 @@ def asking(request: HttpRequest, run_id: str) -> AskingView:
         arms=arms,
         differences=[asdict(one) for one in run_asking.differences],
         blockers=[asdict(one) for one in run_asking.blockers],
+        controls=asdict(run_asking.controls) if run_asking.controls else None,
     )
 
 

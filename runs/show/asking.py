@@ -10,11 +10,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+from awmenv.blockers import Blocker
 from episodes.models import Episode
 from episodes.stored.packs import blockers_of
 from experts.models import Ask
 from runs.show.comparison import RunComparison
 from runs.statistics.asking import ArmAsking, AskingDifference, EpisodeAsks, differences, of_arms
+from runs.taskset.ask_controls import AskControls, controls_of
 
 Row = dict[str, Any]
 COLUMNS = [
@@ -48,12 +50,13 @@ class FoundBlocker:
 @dataclass(frozen=True)
 class RunAsking:
     """The questions of each arm, and the paired differences from the control. `tasks` have a registry. `blockers` are
-    theirs, those that were found least first."""
+    theirs, those that were found least first. `controls` are what questions without thought reach."""
 
     tasks: int
     arms: list[ArmAsking]
     differences: list[AskingDifference]
     blockers: list[FoundBlocker]
+    controls: AskControls | None = None
 
 
 def asking_of(comparison: RunComparison) -> RunAsking | None:
@@ -61,6 +64,7 @@ def asking_of(comparison: RunComparison) -> RunAsking | None:
     versions = dict(Episode.objects.filter(planned__plan=comparison.plan).values_list("pk", "scenario_digest"))
     names = [arm.name for arm in comparison.arms]
     registries: dict[tuple[str, str], frozenset[str]] = {}
+    listed: list[list[Blocker]] = []
     rows: dict[tuple[str, str], FoundBlocker] = {}
     for attempt in comparison.tries:
         key = attempt.task, versions.get(attempt.episode, "")
@@ -68,6 +72,7 @@ def asking_of(comparison: RunComparison) -> RunAsking | None:
             scenario, _, idx = attempt.task.rpartition("/")
             blockers = blockers_of(scenario, int(idx), key[1])
             registries[key] = frozenset(blocker.id for blocker in blockers)
+            listed.append(blockers)
             for each in blockers:
                 counts = (dict.fromkeys(names, 0), dict.fromkeys(names, 0))
                 rows[attempt.task, each.id] = FoundBlocker(
@@ -96,7 +101,7 @@ def asking_of(comparison: RunComparison) -> RunAsking | None:
     compared = [row for arm in names if arm != control for row in differences(episodes, arm, control)]
     tasks = len({task for (task, _), known in registries.items() if known})
     least = sorted(rows.values(), key=lambda row: (row.total, row.scenario, row.task_idx, row.id))
-    return RunAsking(tasks, of_arms(episodes, names), compared, least)
+    return RunAsking(tasks, of_arms(episodes, names), compared, least, controls_of(listed))
 
 
 def rows(comparison: RunComparison) -> list[Row]:

@@ -267,8 +267,9 @@ def _of_asking(asked: asking.RunAsking | None) -> list[str]:
     rows = [[plain(str(row[name])) or "none" for name in names] for row in map(asking.row_of, asked.arms)]
     words = (
         f"Counted episodes of the {count(asked.tasks, 'task')} with a registry of blockers, {EXPLORATORY}. A question "
-        "counts if it matched a blocker."
+        "counts if it matched a blocker that no earlier one of its episode did."
     )
+    words += f" Ask-F1 of no thought: {asked.controls.words}." if asked.controls else ""
     columns = [name.replace("_", " ") for name in names]
     return ["## Asking", words, table(columns, rows), *(plain(one.words) for one in asked.differences)]
 

@@ -1,8 +1,8 @@
 """Whether an arm asks for what is missing: precision, recall and Ask-F1 of its questions, and paired differences.
 
-A question counts if it matched a blocker of its task's registry. An arm's precision and recall are over all of its
-counted episodes; differences are of task means, with the test and the interval that outcomes have. Nothing here is part
-of what a run says: it is exploratory. Pure: episodes in, numbers out.
+A question counts if it matched a blocker of its task's registry that no earlier one of its episode matched. An arm's
+precision and recall are over all of its counted episodes; differences are of task means, with the test and the interval
+that outcomes have. Nothing here is part of what a run says: it is exploratory. Pure: episodes in, numbers out.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class EpisodeAsks:
 
     @property
     def precision(self) -> Fraction | None:
-        """None for an episode without a question: it has no precision."""
-        return Fraction(self.matched, self.asks) if self.asks else None
+        """None for an episode without a question: it has no precision. A repeated question asks for nothing more."""
+        return Fraction(self.found, self.asks) if self.asks else None
 
     @property
     def recall(self) -> Fraction:
@@ -61,7 +61,7 @@ class ArmAsking:
 
     @property
     def precision(self) -> float | None:
-        return self.matched / self.asks if self.asks else None
+        return self.found / self.asks if self.asks else None
 
     @property
     def recall(self) -> float | None:
@@ -71,7 +71,7 @@ class ArmAsking:
     def f1(self) -> float | None:
         if not self.blockers:
             return None
-        precision = Fraction(self.matched, self.asks) if self.asks else Fraction()
+        precision = Fraction(self.found, self.asks) if self.asks else Fraction()
         return float(harmonic(precision, Fraction(self.found, self.blockers)))
 
     @property

@@ -4,6 +4,7 @@
     splitting     draws and checks splits
     split_checks  what pinned splits say of a plan
     blocks        tasks with a blocker
+    ask_controls  what thoughtless questions reach
     probes        results of cheap attempts
 
 Rooms above `statistics` import it; it writes nothing.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from awmenv.blockers import MAX_TERM, MAX_WORDS, Blocker, holds, words_of
+from awmenv.blockers import MAX_TERM, MAX_WORDS, BadRegistry, Blocker, holds, read_blockers, words_of
 from awmenv.packs import Mode, Pack
 
 Turn = dict[str, Any]
@@ -205,6 +205,10 @@ def blocked(pack: Pack, fact: Fact, value: str | int | float) -> BlockedTask | s
     about = {**about, "needs_expert": True, "kind": "normal", "expert_note": note}
     rows["scripts.jsonl"] = {"about": about, "scripts": _scripts(turns, fact, value, registry["questions"][0])}
     rows["blockers.jsonl"] = {"blockers": [*known_blockers, registry]}
+    try:
+        read_blockers(rows["blockers.jsonl"]["blockers"], text)
+    except BadRegistry as refused:
+        return f"its registry is refused: {refused}"
     return BlockedTask(fact, value, text, oracle, rows)
 
 
@@ -291,7 +295,7 @@ def _listened(value: str) -> str:
 def _as_row(blocker: Blocker) -> dict[str, Any]:
     """Return a blocker that the task has already, as a row holds it."""
     row: dict[str, Any] = json.loads(json.dumps(asdict(blocker)))
-    return {key: value for key, value in row.items() if key != "fact" or value}
+    return {key: value for key, value in row.items() if key != "task" and (key != "fact" or value)}
 
 
 def _registry(text: str, fact: Fact, value: str | int | float) -> dict[str, Any]:

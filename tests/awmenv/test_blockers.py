@@ -54,6 +54,7 @@ def test_registry_is_read_with_its_task_and_kept_in_the_index(tmp_path: Path) ->
         (row(2), "task_idx is not the number of a task"),
         (row(0, scenario="nowhere"), "task_idx is not the number of a task"),
         (row(1, [{**PHONE, "fact": "Sell  MILK"}]), "task 1: blocker 'phone': the task's text still holds its fact"),
+        (row(1, [{**PHONE, "questions": ["Sell milk"]}]), "task 1: blocker 'phone': the task's own text asks for it"),
         (row(1, [PHONE, PHONE]), "two blockers have the id 'phone'"),
         (row(1, []), "'blockers' is not a list of 1 to 20"),
         (row(1, [{**PHONE, "id": "No!"}]), "'id' has 1 to 60"),
@@ -99,6 +100,27 @@ def test_question_matches_by_whole_words_or_an_example(question: str, wanted: st
 def test_question_that_fits_two_blockers_gets_the_more_specific() -> None:
     third = {**WEEKS, "id": "exact", "terms": [["weeks"], ["how many"], ["reader"]]}
     assert matched("How many weeks for this reader?", read_blockers([WEEKS, third], "")).id == "exact"
+
+
+HER_NEW = "Hanna has a new phone. Write it on the card of that reader, and then send her the letter for new numbers."
+
+
+@pytest.mark.parametrize(
+    ("question", "blocker"),
+    [
+        (HER_NEW, None),
+        (f"Please help me with this task: {HER_NEW} What should I do?", None),
+        ("the phone of that reader, and Hanna", None),  # the task says all of it itself
+        ("the mobile phone of that reader", None),
+        ("the telephone of that reader", "phone"),
+        ("What about the phone of that reader?", "phone"),
+        ("What is the telephone of that reader?", "phone"),
+        (f"{HER_NEW} What is the telephone of Hanna?", "phone"),
+    ],
+)
+def test_copy_of_the_task_asks_for_nothing(question: str, blocker: str | None) -> None:
+    hit = matched(question, read_blockers([{**PHONE, "questions": []}], HER_NEW))
+    assert (hit.id if hit else None) == blocker
 
 
 def test_terms_are_words_and_never_patterns() -> None:

@@ -15,6 +15,7 @@ from people.errors import AppError
 from people.text.in_words import count
 from runs.errors import LoadedAlready
 from runs.launch import launching
+from runs.taskset.ask_controls import sentence_of
 
 SHOWN = 40
 STEP = 200
@@ -51,6 +52,8 @@ class Command(BaseCommand):
             f"{count(len(pack.scenarios), 'scenario')} in {settings.VAR / 'packs' / pack.name}{also_partial}, "
             f"{len(pack.rejected)} rejected, version {pack.digest[:VERSION_LENGTH]}"
         )
+        if asking := sentence_of(pack):
+            self.stdout.write(asking)
         if not options["unchecked"]:
             self._verifiers(pack.name)
         if settings.RUNS_ON(settings.VAR):

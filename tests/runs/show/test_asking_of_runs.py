@@ -61,25 +61,26 @@ def test_ask_keeps_the_blocker_that_it_matched(run):
 def test_arms_are_measured_on_tasks_with_a_registry(run, ada):
     baseline, expert = asking.asking_of(compare_run(ada, run.pk)).arms
     assert (expert.episodes, expert.asks, expert.matched, expert.found, expert.blockers) == (2, 6, 6, 4, 4)
-    assert (expert.precision, expert.recall, expert.f1, expert.per_task) == (1, 1, 1, 3)
+    assert (expert.precision, expert.recall, expert.f1, expert.per_task) == (4 / 6, 1, 0.8, 3)
     assert (baseline.asks, baseline.precision, baseline.recall, baseline.f1) == (2, 0, 0, 0)
 
 
 def test_asking_is_in_page_table_report_and_api(run, ada, tmp_path):
     compared = compare_run(ada, run.pk)
     page = html(as_person(ada).get(f"/runs/{run.pk}/"))
-    assert 'id="asking"' in page and "Ask-F1, expert less baseline: +1.00" in page and "canary" not in page
+    assert 'id="asking"' in page and "Ask-F1, expert less baseline: +0.80" in page and "canary" not in page
     rows = list(csv.DictReader(io.StringIO(in_csv("asking", compared))))
     numbers = [(row["arm"], float(row["f1"]), float(row["asks_per_task"])) for row in rows]
-    assert numbers == [("baseline", 0.0, 1.0), ("expert", 1.0, 3.0)]
+    assert numbers == [("baseline", 0.0, 1.0), ("expert", 0.8, 3.0)]
     report.write(compared, tmp_path)
     text = (tmp_path / "report.md").read_text()
-    assert "| expert | 2 | 6 | 3.0 | 1.0 | 1.0 | 1.0 |" in text and (tmp_path / "asking.csv").exists()
+    assert "| expert | 2 | 6 | 3.0 | 0.6667 | 1.0 | 0.8 |" in text and (tmp_path / "asking.csv").exists()
     assert "## When to ask" in text and "![Complete, with asks per task: baseline" in text and 'id="curve"' in page
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert [row["rule"] for row in csv.DictReader(io.StringIO(in_csv("curve", compared)))] == ["reminders"] * 2
     said = of_token(ada, "launch", run).json()
-    assert (said["tasks"], said["control"], said["arms"][1]["f1"]) == (2, "baseline", 1.0)
+    assert (said["tasks"], said["control"], said["arms"][1]["f1"]) == (2, "baseline", 0.8)
+    assert said["controls"] == {"tasks": 2, "copied": 0.0, "fixed": pytest.approx(2 / 3)}
     assert {one["metric"]: one["delta"] for one in said["differences"]}["asks"] == 2.0
 
 
