@@ -21,7 +21,16 @@ SHARING = {"product": "house", "browser": "house of browsers", "frameworks": "ho
 """Folders whose files share `house`, as the test of logs does, but for those below. Each group has one of its own:
 in one process they would take longer than all other tests in the others.
 """
-DESK = ("answering", "calling_people", "catch_up", "long_episode", "push_page", "two_at_the_queue", "two_projects")
+DESK = (
+    "answering",
+    "calling_people",
+    "catch_up",
+    "long_episode",
+    "every_page",
+    "push_page",
+    "two_at_the_queue",
+    "two_projects",
+)
 """Files that share `desk` (`browser/conftest.py`)."""
 MODELS = ("briefings", "models")
 """Files that share `own_models` (`product/conftest.py`)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.test_accessibility import AXE, COLORS, SERIOUS
+from tests.browser.test_every_page import AXE, COLORS, SERIOUS
 from tests.browser.test_reviewing import press
 from tests.running import until
 

@@ -7,20 +7,6 @@ from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
-PAGES = (
-    *(
-        "/",
-        "/queue/",
-        "/episodes/",
-        "/runs/",
-        "/reviews/",
-        "/reviews/labels/",
-        "/curriculum/",
-        "/exports/",
-        "/connect/",
-    ),
-    *("/routing/", "/campaigns/", "/notifications/", "/legend/"),
-)
 FAULTS = """async () => {
   const shell = document.querySelector('script[src$="/shell.js"]').src;
   const { capsOf, workingKeys } = await import(shell.replace("shell.js", "keys.js"));
@@ -177,16 +163,10 @@ def is_returned_and_typed_on(page):
     expect(page.locator("[data-act=tag-late]")).to_contain_text("not set")
 
 
-def test_every_page_draws_only_keys_that_work_there(place, person):
+def test_commands_give_the_focus_back(place, person):
     page = person(place.link("lena", "admin"))
-    for path in PAGES:
-        assert page.goto(place.url + path).status == 200, path
-        holds(page)
-        field = page.locator("main :is(textarea, input[type=text], input:not([type])):visible")
-        if field.count():
-            field.first.focus()
-            holds(page)
-    page.keyboard.press("Escape")
+    page.goto(f"{place.url}/queue/")
+    holds(page)
     page.keyboard.press("Control+k")
     expect(page.locator("#palette input")).to_be_focused()
     page.keyboard.press("Escape")

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.test_accessibility import AXE, SERIOUS
+from tests.browser.test_every_page import AXE, SERIOUS
 
 pytestmark = pytest.mark.browser
 PLAN = """

@@ -52,7 +52,7 @@ def test_two_tabs_stay_in_their_projects(desk, person):
     for width in WIDTHS:
         a.set_viewport_size({"width": width, "height": 800})
         assert a.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, width
-        box = a.locator('summary[aria-label^="Menu of"]').bounding_box()
+        box = a.locator('summary[aria-label*="menu of"]').bounding_box()
         assert box["x"] + box["width"] <= width, width
         assert a.locator(".proj .cut-text").bounding_box()["width"] >= 50, width
     a.set_viewport_size({"width": 768, "height": 800})
@@ -70,7 +70,7 @@ def test_ended_session_keeps_the_page_and_the_text(desk, person):
     live(page).locator("#advice").fill("Into 4127, it is older.")
     other = page.context.new_page()
     other.goto(f"{desk.url}/queue/")
-    other.get_by_label("Menu of").click()
+    other.get_by_label("menu of").click()
     with page.expect_response(lambda answer: answer.status == 401, timeout=60_000):
         other.get_by_role("button", name="Sign out").click()
     expect(page.locator("#connection")).to_contain_text("You are signed out. This page no longer updates.")
@@ -98,7 +98,7 @@ def test_small_windows_reach_menu_fields_and_filters(desk, person):
         page.get_by_text("Filters", exact=True).click()
         field.fill("desk_1")
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, width
-        page.get_by_label("Menu of").click()
+        page.get_by_label("menu of").click()
         leave = page.get_by_role("button", name="Sign out")
         leave.scroll_into_view_if_needed()
         menu, button = (one.bounding_box() for one in (page.locator(".menu[open] .menu-list"), leave))

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from starlette.responses import StreamingResponse
 
 from tests.awmclient.openai_server import OpenAIServer, answering
-from tests.browser.test_accessibility import AXE, SERIOUS
+from tests.browser.test_every_page import AXE, SERIOUS
 from tests.running import product, until
 
 pytestmark = pytest.mark.browser
