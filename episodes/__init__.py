@@ -4,6 +4,7 @@
     errors         refusals of recording
     events         topics, frames, the only publisher
     tool_schemas   whether a value fits a tool's schema
+    closed_schemas a stranger's schema, made safe to run
     quoting        whether a text quotes a verifier
     stored/        rows and files as values
     visible/       what an actor can see of them

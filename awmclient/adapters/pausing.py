@@ -186,7 +186,7 @@ class Pauses:
             view = await self._asked(paused, end)
             if view.resume is not None:
                 return view.resume
-            await self._until_closed([one.ask for one in view.interrupts if one.resume is None])
+            await self._until_closed([one.ask for one in view.interrupts if one.ask and one.resume is None])
 
     def _paused(self, thread: str, run: str, **more: Any) -> RunInterrupts:
         return RunInterrupts(

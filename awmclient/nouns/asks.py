@@ -127,7 +127,7 @@ class AskOpen(Shape):
     options: Annotated[list[Option], Field(description="of a choice")] | None = None
     many: StrictBool | None = None
     other: StrictBool | None = None
-    response_schema: Annotated[Object, Field(description="of a form: a subset of JSON Schema")] | None = None
+    response_schema: Annotated[Object, Field(description="of a form: JSON Schema 2020-12")] | None = None
     on_timeout: OnTimeout | None = None
     thread: Line | None = None
     _typed: TypedAsk = PrivateAttr()

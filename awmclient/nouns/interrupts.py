@@ -75,12 +75,15 @@ class RunInterrupts(AgUi):
 
 
 class InterruptView(AgUi):
-    """One interrupt and its ask. `resume` is there once the ask is closed, and stays."""
+    """One interrupt and its ask. `resume` is there once the ask is closed, and stays.
+
+    One that cannot be asked is *refused*: it has no ask, and its `resume` says why.
+    """
 
     interrupt_id: str
-    ask: str
-    status: AskStatus
-    deadline_at: datetime
+    ask: str | None = None
+    status: AskStatus | Literal["refused"]
+    deadline_at: datetime | None = None
     consumed_at: datetime | None = None
     advice: Advice | None = None
     resume: ResumeEntry | None = None

@@ -34,18 +34,6 @@ SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS = 20_000, 40, 100_000
 TIMEOUT_REASON = "no decision before the deadline"
 """The reason of a call that was rejected because no one decided."""
 
-READ_KEYWORDS = frozenset({
-    "type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
-    "minItems", "maxItems", "minProperties", "maxProperties", "uniqueItems", "required", "properties",
-    "additionalProperties", "items", "allOf", "anyOf", "oneOf", "format",
-})  # fmt: skip
-"""The keywords of JSON Schema that a form's answer is checked against."""
-NOTES = frozenset({
-    "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id",
-    "enumNames",
-})  # fmt: skip
-"""Keywords that a form's schema can have beside them. They describe, and refuse no answer."""
-
 Reason = Annotated[
     Any, bounded(REASON_MAX), WithJsonSchema({"type": "string", "maxLength": REASON_MAX, "description": "in words"})
 ]
@@ -166,94 +154,19 @@ def rejected(call: Mapping[str, Any], reason: str = TIMEOUT_REASON) -> dict[str,
 
 
 def form_schema(schema: Any) -> Any:
-    """Return the schema of a form with its own references resolved. Raises for one that cannot be checked whole."""
-    if not isinstance(schema, dict) or (why := too_large(schema, SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS)):
-        raise PydanticCustomError(
-            "form_schema", "{problem}", {"problem": f"the schema {why}" if isinstance(schema, dict) else "no object"}
-        )
-    try:
-        resolved = _Resolver(schema).resolved(schema)
-        _refuse_unread(resolved, "response_schema")
-    except _Unfit as unfit:
-        raise PydanticCustomError("form_schema", "{problem}", {"problem": str(unfit)}) from None
-    if not isinstance(resolved, dict) or resolved.get("type") != "object" or "properties" not in resolved:
-        problem = "the schema of a form is an object with `properties`"
-        raise PydanticCustomError("form_schema", "{problem}", {"problem": problem})
-    # references repeat what they name: the bound holds for the result, too
-    if why := too_large(resolved, SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS):
-        raise PydanticCustomError("form_schema", "{problem}", {"problem": f"the schema {why}"})
-    return resolved
+    """Return the schema of a form, which is an object with fields. Raises for one that is too large.
 
-
-class _Unfit(Exception):
-    """An error: a schema that no answer can be checked against."""
-
-
-PARTS = ("allOf", "anyOf", "oneOf")
-DEFINITIONS = ("$defs", "definitions")
-
-
-class _Resolver:
-    """Replaces every `$ref` of a schema by what it names in the same document."""
-
-    def __init__(self, root: dict[str, Any]) -> None:
-        # definitions that name each other twice double at each level: the result is bounded, not only the document
-        self._root, self._left = root, SPEC_VALUES
-
-    def resolved(self, schema: Any, seen: tuple[str, ...] = (), depth: int = 0) -> Any:
-        if not isinstance(schema, dict):
-            return schema
-        self._left -= 1 + len(schema)
-        # each definition can be as deep as the document: a chain of them would exhaust the stack
-        if self._left < 0 or max(len(seen), depth) > SPEC_LEVELS:
-            raise _Unfit("the schema is too large once its references are resolved")
-        if "$ref" in schema:
-            target = self.resolved(self._target(schema["$ref"], seen), (*seen, schema["$ref"]), depth)
-            beside = {name: value for name, value in schema.items() if name != "$ref"}
-            return {**target, **beside} if isinstance(target, dict) else target
-        made = {name: value for name, value in schema.items() if name not in DEFINITIONS}
-        if isinstance(made.get("properties"), dict):
-            inner = made["properties"].items()
-            made["properties"] = {name: self.resolved(one, seen, depth + 1) for name, one in inner}
-        for name in ("items", "additionalProperties"):
-            if name in made:
-                made[name] = self.resolved(made[name], seen, depth + 1)
-        for name in PARTS:
-            if isinstance(made.get(name), list):
-                made[name] = [self.resolved(one, seen, depth + 1) for one in made[name]]
-        return made
-
-    def _target(self, ref: Any, seen: tuple[str, ...]) -> Any:
-        hash_, _, rest = ref.partition("/") if isinstance(ref, str) else ("", "", "")
-        place, _, name = rest.partition("/")
-        if hash_ != "#" or place not in DEFINITIONS or not name or "/" in name:
-            raise _Unfit(f"$ref {str(ref)[:100]}: only definitions of the same schema, as #/$defs/NAME, can be named")
-        if ref in seen:
-            raise _Unfit(f"$ref {ref[:100]} refers to itself")
-        definitions, name = self._root.get(place), name.replace("~1", "/").replace("~0", "~")
-        if not isinstance(definitions, dict) or name not in definitions:
-            raise _Unfit(f"$ref {ref[:100]} names nothing in this schema")
-        return definitions[name]
-
-
-def _refuse_unread(schema: Any, place: str) -> None:
-    """Raise for a keyword that would constrain an answer and is not checked."""
-    if isinstance(schema, bool):
-        return
+    The dashboard refuses keywords that it could not check, before it opens the ask.
+    """
     if not isinstance(schema, dict):
-        raise _Unfit(f"{place}: a schema is an object, true or false")
-    for name, kind in {"properties": dict, **dict.fromkeys(PARTS, list)}.items():
-        if not isinstance(schema.get(name, kind()), kind):
-            raise _Unfit(f"{place}.{name}: this is no {'object' if kind is dict else 'list'}")
-    if unread := sorted(schema.keys() - READ_KEYWORDS - NOTES):
-        raise _Unfit(f"{place}: the keyword {unread[0][:60]} is not supported")
-    for name, subschema in schema.get("properties", {}).items():
-        _refuse_unread(subschema, f"{place}.{name[:60]}")
-    for name in ("items", "additionalProperties"):
-        _refuse_unread(schema.get(name, True), f"{place}.{name}")
-    for name in PARTS:
-        for subschema in schema.get(name, []):
-            _refuse_unread(subschema, f"{place}.{name}")
+        problem = "no object"
+    elif why := too_large(schema, SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS):
+        problem = f"the schema {why}"
+    elif "$ref" not in schema and (schema.get("type") != "object" or "properties" not in schema):
+        problem = "the schema of a form is an object with `properties`"
+    else:
+        return schema
+    raise PydanticCustomError("form_schema", "{problem}", {"problem": problem})
 
 
 def _problem(ask: TypedAsk) -> str:

@@ -240,8 +240,8 @@ def _refusal(refused: AppError, actor: Actor, pk: str) -> JsonResponse:
     error = {"code": refused.code, "message": _words(refused, actor, pk)}
     if isinstance(refused, LeaseLost):
         error["held_by"] = _holder(actor, pk)
-    if isinstance(refused, Misfit) and refused.argument:
-        error |= {"call": refused.call, "argument": refused.argument}
+    if isinstance(refused, Misfit):
+        error |= refused.fields()
     return JsonResponse({"error": error}, status=refused.status)
 
 

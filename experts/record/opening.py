@@ -38,7 +38,7 @@ from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Desk, Draf
 from experts.record import attaching, closing, repeating, simulating
 from experts.record.announcing import tell_or_wake, toward
 from experts.record.standing_answers import decided_by_standing
-from experts.rules.decisions import refuse_default
+from experts.rules.decisions import refuse_unfit_form
 from experts.rules.risk import digest_of
 from experts.rules.routing import deadline
 from experts.who import arriving, cached, placing
@@ -86,7 +86,7 @@ def open_ask(actor: Actor, body: AskOpen) -> tuple[Ask, bool]:
     digest = hashlib.sha256(json.dumps(known_fields, sort_keys=True).encode()).hexdigest()
     typed = body.typed()
     if typed:
-        refuse_default(typed)  # an agent wrote schema and value: nothing is locked while they are compared
+        refuse_unfit_form(typed)  # an agent wrote schema and value: nothing is locked while they are read
     # The lock of the episode serializes its asks, so that a repeated key finds the first one.
     with transaction.atomic():
         episode, desk_now = _locked_episode(actor, body)

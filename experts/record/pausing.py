@@ -10,7 +10,7 @@ Lock order is run, then episode, then ask.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -24,6 +24,7 @@ from awmclient.nouns.interrupts import (
     InterruptsView,
     InterruptView,
     OtherOutcome,
+    ResumeEntry,
     RunInterrupts,
 )
 from awmclient.nouns.typed import typed_of
@@ -36,8 +37,10 @@ from experts.errors import AskConflict
 from experts.models import Ask, AskStatus
 from experts.record import closing, opening
 from experts.rules import sources
-from experts.rules.interrupts import asked, resumed, seconds_left
+from experts.rules.decisions import refuse_unfit_form
+from experts.rules.interrupts import OURS, asked, resumed, seconds_left
 from people.access import Actor, may_record, visible_or_404
+from people.errors import Invalid
 from people.http import misshapen
 
 PAUSES = "pauses:"
@@ -52,11 +55,12 @@ def pause(actor: Actor, run_id: str, body: RunInterrupts) -> tuple[InterruptsVie
     """
     may_record(actor)
     interrupts = body.outcome.interrupts if isinstance(body.outcome, InterruptOutcome) else []
+    refusals = _refusals(interrupts, body)
     with transaction.atomic():
         # the lock of the run serializes its threads: two clients of one thread open one episode and one ask
         run = visible_or_404(Run.objects.select_for_update(no_key=True), actor, run_id)
         asks, made = {}, False
-        for interrupt in interrupts:
+        for interrupt in (one for one in interrupts if one.id not in refusals):
             asks[interrupt.id], is_new = _opened(actor, run, body, interrupt)
             made = made or is_new
         for episode in {ask.episode_id for ask in asks.values() if ask.is_open}:
@@ -66,11 +70,35 @@ def pause(actor: Actor, run_id: str, body: RunInterrupts) -> tuple[InterruptsVie
         _take(actor, run, body, entry.interrupt_id)
     if isinstance(body.outcome, OtherOutcome):
         _end(actor, run, body, body.outcome.type)
-    views = [_view(actor, body, one, asks[one.id]) for one in interrupts]
+    views = [
+        _refused(one, refusals[one.id]) if one.id in refusals else _view(actor, body, one, asks[one.id])
+        for one in interrupts
+    ]
     decided = [one.resume for one in views if one.resume is not None]
     opened = next((ask.episode_id for ask in asks.values()), None)
     about = {"thread_id": body.thread_id, "run_id": body.run_id, "episode": opened}
     return InterruptsView(**about, interrupts=views, resume=decided if len(decided) == len(views) else None), made
+
+
+def _refusals(interrupts: Sequence[Interrupt], body: RunInterrupts) -> dict[str, Invalid]:
+    """Return why some interrupts cannot be asked, by ID. Raises where none of them can be."""
+    refusals = {}
+    for interrupt in interrupts:
+        try:
+            refuse_unfit_form(typed_of(asked(interrupt, body)))
+        except ValidationError as error:
+            refusals[interrupt.id] = misshapen(error.errors())
+        except Invalid as error:
+            refusals[interrupt.id] = error
+    if refusals and len(refusals) == len({one.id for one in interrupts}):
+        raise next(iter(refusals.values()))
+    return refusals
+
+
+def _refused(interrupt: Interrupt, why: Invalid) -> InterruptView:
+    about = {OURS: {"status": "refused", "reason": why.message}}
+    entry = ResumeEntry(interrupt_id=interrupt.id, status="cancelled", metadata=about)
+    return InterruptView(interrupt_id=interrupt.id, status="refused", resume=entry)
 
 
 def _opened(actor: Actor, run: Run, body: RunInterrupts, interrupt: Interrupt) -> tuple[Ask, bool]:

@@ -46,19 +46,10 @@ def breaks_in(
 
 def breaks_of(checker: Checker, arguments: Mapping[str, Any], schema: Any) -> list[Break]:
     """Return where arguments break a schema, at most `SHOWN` places."""
-    if not (whole := checker.misfit(arguments, schema)):
-        return [Break("", UNCHECKED)] if checker.is_spent else []
-    fields = schema.get("properties") if isinstance(schema, dict) else None
-    required = schema.get("required") if isinstance(schema, dict) else None
-    fields, required = fields if isinstance(fields, dict) else {}, required if isinstance(required, list) else []
-    breaks = [
-        Break(name, clean(words[:WORDS]))
-        for name, value in arguments.items()
-        if name in fields and (words := checker.misfit(value, fields[name], name))
-    ]
-    missing = [name for name in required if isinstance(name, str) and name not in arguments]
-    breaks += [Break(name, f"{clean(name[:WORDS])} is missing") for name in missing]
-    return breaks[:SHOWN] or [Break("", clean(whole[:WORDS]))]
+    places = checker.misfits(arguments, schema, SHOWN)
+    if not places and checker.is_spent:
+        return [Break("", UNCHECKED)]
+    return [Break(str(place.path[0]) if place.path else "", clean(place.said()[:WORDS])) for place in places]
 
 
 def marked(call: Mapping[str, Any], breaks: list[Break]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from awmclient.nouns.ask_kinds import ask_kind
+from episodes.closed_schemas import followed
 from people.errors import Invalid
 from people.requests.forms import number_in
 from people.text.json_text import parse_typed
@@ -48,6 +49,13 @@ class Field:
     help: str
     options: list[str] | None = None
     """What can be chosen; None where a text is typed."""
+    titles: list[str] = field(default_factory=list)
+    """What the first of its options are called."""
+
+    def choices(self) -> list[tuple[str, str]]:
+        """Return each option with its title, or with itself."""
+        titles = dict(enumerate(self.titles))
+        return [(option, titles.get(place) or option) for place, option in enumerate(self.options or [])]
 
 
 @dataclass(frozen=True)
@@ -275,14 +283,35 @@ def in_words(value: Any) -> str:
 def _shape(schema: Any, beside: Mapping[str, Any]) -> tuple[dict[str, Mapping[str, Any]], int]:
     """Return the fields of a schema and of values beside it, the required ones first if there are many, and how many
     have none."""
-    named = schema.get("properties") if isinstance(schema, dict) else None
+    named = followed(schema, schema).get("properties")
     fields = dict(named) if isinstance(named, dict) else {}
     fields |= {name: {"type": _KINDS.get(type(one), "string")} for name, one in beside.items() if name not in fields}
     names = list(fields)
     if len(names) > FIELDS_MAX:
         needed = _required(schema)
         names = sorted(names, key=lambda name: name not in needed)[:FIELDS_MAX]
-    return {name: fields[name] if isinstance(fields[name], dict) else {} for name in names}, len(fields) - len(names)
+    return {name: _drawn(fields[name], schema) for name in names}, len(fields) - len(names)
+
+
+def _drawn(schema: Any, root: Any) -> dict[str, Any]:
+    """Return the schema of a field without references, and a choice of constants as an enum with titles."""
+    drawn = followed(schema, root)
+    parts = [followed(one, root) for one in _list(drawn.get("oneOf") or drawn.get("anyOf"))[:OPTIONS_MAX]]
+    choices = [_choices(part) for part in parts]
+    if not choices or not all(choices):
+        return drawn
+    flat = [one for some in choices for one in some]
+    return {**drawn, "enum": [value for value, _ in flat], "enumNames": [title for _, title in flat]}
+
+
+def _choices(part: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """Return the values that a part of a union names, with their titles; none if it is no list of values."""
+    if "const" in part:
+        return [(part["const"], part.get("title"))]
+    if part.get("type") == "null":
+        return [(None, "No value")]
+    titles = dict(enumerate(_list(part.get("enumNames"))))
+    return [(value, titles.get(n)) for n, value in enumerate(_list(part.get("enum"))[:OPTIONS_MAX])]
 
 
 def _fields(
@@ -299,7 +328,9 @@ def _fields(
         options = _options(spec, begun.get(name, MISSING))
         help_ = spec.get("description") if isinstance(spec.get("description"), str) else ""
         hint = "; ".join(filter(None, (clean(help_)[:HELP_CHARS].rstrip("."), WORDS.get(type_of(spec), ""))))
-        made.append(Field(f"{prefix}:{n}", clean(name), str(text), name in needed, hint, options))
+        titles = [clean(one) if isinstance(one, str) else "" for one in _list(spec.get("enumNames"))]
+        label = clean(spec["title"])[:HELP_CHARS] if isinstance(spec.get("title"), str) else clean(name)
+        made.append(Field(f"{prefix}:{n}", label, str(text), name in needed, hint, options, titles))
     return made
 
 
@@ -316,7 +347,7 @@ def _options(schema: Mapping[str, Any], value: Any) -> list[str] | None:
 
 
 def _required(schema: Any) -> set[str]:
-    listed = _list(schema.get("required")) if isinstance(schema, dict) else []
+    listed = _list(followed(schema, schema).get("required"))
     return {one for one in listed if isinstance(one, str)}
 
 

@@ -6,7 +6,7 @@ The agent wrote the schemas, so every check has one budget of steps. Called befo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -14,10 +14,13 @@ from pydantic import ValidationError
 from awmclient.nouns.ask_kinds import ask_kind
 from awmclient.nouns.fields import too_large
 from awmclient.nouns.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES, TypedDecision, decision_on_timeout
-from episodes.tool_schemas import Checker
-from experts.rules.call_fit import breaks_of, schema_of, schemas_of
+from episodes.closed_schemas import problem_of_form
+from episodes.tool_schemas import Checker, Place
+from experts.rules.call_fit import schema_of, schemas_of
 from people.errors import Invalid, words_of
 from people.text.plain_text import clean
+
+SHOWN, SHOWN_CHARS = 3, 300
 
 
 class Misfit(Invalid):
@@ -25,10 +28,17 @@ class Misfit(Invalid):
 
     code = "decision"
 
-    def __init__(self, message: str, call: str = "", argument: str = "") -> None:
-        """Prepare a refusal; `argument` is the field that does not fit, of a form or of the call with the id `call`."""
+    def __init__(self, message: str, call: str = "", places: Sequence[Place] = ()) -> None:
+        """Prepare a refusal; `places` are what does not fit in a form or in the call with the id `call`."""
         super().__init__(message)
-        self.call, self.argument = call, argument
+        self.call, self.places = call, places
+
+    def fields(self) -> dict[str, Any]:
+        """Return the places for a page: of each its path, and words that follow the field's name."""
+        return {
+            "call": self.call,
+            "fields": [{"path": place.path, "words": clean(place.words[:SHOWN_CHARS])} for place in self.places],
+        }
 
 
 _PATH = re.compile(r"decision(?:\.calls\[(?P<call>\d+)\]|\.calls|\.chosen(?:\[\d+\])?|\.value|\.other)?")
@@ -85,10 +95,13 @@ def _read_decision(decision: Any, name: str) -> dict[str, Any]:
         raise Misfit(f"{name}{path}: {clean(words_of(wrong))}.") from error
 
 
-def refuse_default(typed: Mapping[str, Any]) -> None:
-    """Raise for a default on timeout that the schema of its own form refuses."""
-    default = decision_on_timeout(typed)
-    if ask_kind(typed).is_form and default is not None:
+def refuse_unfit_form(typed: Mapping[str, Any]) -> None:
+    """Raise for a form whose answers could not be checked whole, or whose own schema refuses its default."""
+    if not ask_kind(typed).is_form:
+        return
+    if problem := problem_of_form(typed["response_schema"]):
+        raise Invalid(f"{clean(problem[:400])}.")
+    if (default := decision_on_timeout(typed)) is not None:
         _value(typed["response_schema"], default["value"], "on_timeout.value")
 
 
@@ -175,7 +188,10 @@ def _refuse_large(written: Any, name: str) -> None:
 
 
 def _refuse_misfit(checker: Checker, value: Any, schema: Any, name: str, call_id: str = "") -> None:
-    if problem := checker.misfit(value, schema, name):
-        raise Misfit(f"{clean(problem[:400])}.", call_id, breaks_of(Checker(formats=True), value, schema)[0].name)
+    if places := checker.misfits(value, schema):
+        # the first with its whole path, and the others below the same
+        words = [clean(place.said("" if n else name)[:SHOWN_CHARS]) for n, place in enumerate(places[:SHOWN])]
+        more = f"; {len(places) - SHOWN} more" if len(places) > SHOWN else ""
+        raise Misfit(f"{'; '.join(words)}{more}.", call_id, places)
     if checker.is_spent:
         raise Misfit(f"{name}: this is too large to be checked.")

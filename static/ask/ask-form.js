@@ -353,7 +353,7 @@ function refused(error) {
   } else if (isOut(error)) cast(error);
   else if (error.code === "consumed" || error.code === "still_open") freeze(`${error.message} ${error.code === "consumed" ? keepWords() : ""}`);
   else sayNear("[data-problem]", error.message, true);
-  if (error.argument) decider?.blame(error.call, error.argument, error.message)?.focus();
+  if (error.fields?.length) decider?.blame(error.call, String(error.fields[0].path[0] ?? ""), error.message)?.focus();
   offerAnyway(error.code === "second_look_model");
   if (error.code !== "lease_lost") return;
   lease?.lostTo(error.held_by);

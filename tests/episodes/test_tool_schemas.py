@@ -48,8 +48,8 @@ from tests.people_by_name import token
         ({"a": "7"}, {"properties": {"a": {"type": "integer"}}}, "a is not of type integer"),
         ({"a": True}, {"properties": {"a": {"type": ["integer", "null"]}}}, "a is not of type integer or null"),
         ({"a": 7.0}, {"properties": {"a": {"type": "integer"}}}, ""),
-        ({}, {"required": ["a"]}, "a is a required property"),
-        ({"a": {}}, {"properties": {"a": {"required": ["b"]}}}, "a.b is a required property"),
+        ({}, {"required": ["a"]}, "a is missing"),
+        ({"a": {}}, {"properties": {"a": {"required": ["b"]}}}, "a.b is missing"),
         ({"a": [1, "x"]}, {"properties": {"a": {"items": {"type": "integer"}}}}, "a[1] is not of type integer"),
         ({"a": 1}, {"additionalProperties": False, "properties": {"b": {}}}, "a is not taken"),
         ({"a": 1}, {"additionalProperties": False, "patternProperties": {"a+": {}}}, ""),
@@ -69,11 +69,35 @@ from tests.people_by_name import token
         (
             {"a": []},
             {"properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}]}}},
-            "a is not of type string or a is not of type null",
+            "a is not of type string or is not of type null",
         ),
-        ({"a": 1}, {"properties": {"a": {"oneOf": [{"type": "integer"}, {"pattern": "x"}]}}}, ""),
-        ({"a": 1}, {"allOf": [{"required": ["a"]}, {"required": ["b"]}]}, "b is a required property"),
-        ({"a": 1}, {"$ref": "#/nowhere", "pattern": "(a|a)*b", "not": {}, "if": {}, "else": False}, ""),
+        ({"a": 1}, {"properties": {"a": {"oneOf": [{"type": "integer"}, {"pattern": "x"}]}}}, "a must fit only one of"),
+        ({"a": "b"}, {"properties": {"a": {"pattern": "^a"}}}, "a must match the pattern ^a"),
+        ({"a": "\ud800"}, {"properties": {"a": {"pattern": "^a"}}}, "a must match the pattern ^a"),
+        ({"a": 1.15}, {"properties": {"a": {"multipleOf": 0.01}}}, ""),
+        ({"a": 1.155}, {"properties": {"a": {"multipleOf": 0.01}}}, "a must be a multiple of 0.01"),
+        (
+            {"a": {"b": 1}},
+            {"$defs": {"x": {"required": ["c"]}}, "properties": {"a": {"$ref": "#/$defs/x"}}},
+            "a.c is missing",
+        ),
+        ({"a": {"a": {"b": 1}}}, {"properties": {"a": {"$ref": "#"}, "b": False}}, "a.a.b is not taken"),
+        ({"a": 1}, {"if": {"required": ["a"]}, "then": {"required": ["b"]}}, "b is missing"),
+        ({"a": 1}, {"properties": {"a": {"not": {"const": 1}}}}, "a is a value that is not taken"),
+        ({"a": 1, "b": 1}, {"properties": {"a": {}}, "unevaluatedProperties": False}, "this has fields that are not"),
+        ({"a": 1}, {"dependentRequired": {"a": ["b"]}}, "b is required beside another field"),
+        ({"A": 1}, {"propertyNames": {"pattern": "^[a-z]+$"}}, "A is not taken as a name"),
+        ({"b1": "x"}, {"patternProperties": {"^b": {"type": "integer"}}}, "b1 is not of type integer"),
+        ({"a": [1, 2]}, {"properties": {"a": {"contains": {"const": 3}}}}, "a must be a list with an entry that fits"),
+        # another dialect would run patterns of its own
+        (
+            {"a": "b"},
+            {"properties": {"a": {"$schema": "http://json-schema.org/draft-04/schema#", "pattern": "^a"}}},
+            "a must match the pattern ^a",
+        ),
+        ({"a": 1}, {"allOf": [{"required": ["a"]}, {"required": ["b"]}]}, "b is missing"),
+        ({"a": 1}, {"$ref": "#/nowhere", "pattern": "(a)\\1", "if": {}, "else": False}, ""),
+        ({"a": 1}, {"$ref": "file:///etc/passwd", "$dynamicRef": "#x", "x-note": {"not": {}}}, ""),
         ({"a": 1}, {"type": "no such type", "required": 7, "properties": [1], "minimum": "x", "enum": 5}, ""),
         ({"a": 1}, 7, ""),
         ({"a": 1}, None, ""),
@@ -82,7 +106,7 @@ from tests.people_by_name import token
     ],
 )
 def test_a_misfit_names_the_place_and_what_is_wanted(value, schema, words):
-    assert Checker().misfit(value, schema) == words
+    assert Checker().misfit(value, schema).startswith(words) if words else not Checker().misfit(value, schema)
 
 
 VALUES = st.recursive(
@@ -112,7 +136,8 @@ def _schema(inner):
     more = {
         "properties": st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
         **dict.fromkeys(("additionalProperties", "items"), inner),
-        **dict.fromkeys(("allOf", "anyOf"), parts),
+        **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), parts),
+        **dict.fromkeys(("not", "if", "then", "else", "contains", "unevaluatedProperties", "unevaluatedItems"), inner),
     }
     return st.fixed_dictionaries({}, optional={**PLAIN, **more})
 
@@ -120,7 +145,7 @@ def _schema(inner):
 SCHEMAS = st.recursive(st.booleans() | st.fixed_dictionaries({}, optional=PLAIN), _schema, max_leaves=5)
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(VALUES, SCHEMAS)
 def test_the_checker_says_what_the_specifications_own_says(value, schema):
     assert (Checker().misfit(value, schema) == "") == Draft202012Validator(schema).is_valid(value)
@@ -130,6 +155,11 @@ def nested(depth, schema):
     for _ in range(depth):
         schema = {"anyOf": [{"type": "null"}, schema, {"allOf": [schema]}]}
     return schema
+
+
+def doubling(levels, **also):
+    names = {f"d{n}": {"allOf": [{"$ref": f"#/properties/x/$defs/d{n + 1}"}] * 2} for n in range(levels)}
+    return {"$ref": "#/properties/x/$defs/d0", "$defs": {**names, f"d{levels}": {}}, **also}
 
 
 MANY = 5_000
@@ -147,6 +177,21 @@ HOSTILE = {
         {str(n): {"x": 1} for n in range(50_000)},
     ),
     "a deep list": ({"const": 1}, json.loads("[" * 800 + "]" * 800)),
+    "references that double": (doubling(40), 1),
+    "references that double, looked through for fields": (doubling(40, unevaluatedProperties=False), {"a": 1}),
+    "a reference to itself": ({"$ref": "#/properties/x"}, 1),
+    "entries that were looked at": ({"prefixItems": [{}], "items": {}, "unevaluatedItems": {}}, [1] * 50_000),
+    "a pattern that backtracks": ({"pattern": "^(a|a)*(a+)+$"}, "a" * 100_000 + "b"),
+    "names by patterns": (
+        {"patternProperties": {f"(a{n})*$": {} for n in range(200)}},
+        {f"b{n}": 1 for n in range(MANY)},
+    ),
+    "named fields in each entry": (
+        {"items": {"properties": {f"a{n}": {} for n in range(MANY)}}},
+        [{"b": 1}] * 20_000,
+    ),
+    "long words written into each error": ({"anyOf": [{"type": "integer"}] * MANY}, "y" * 1_000_000),
+    "forms that are all right": ({"oneOf": [{"description": "x" * 100_000}] * 50}, ["y" * 1000] * 100),
     "long words": ({"enum": ["x" * 100_000] * 50}, "y" * 1_000_000),
 }
 
@@ -276,9 +321,9 @@ def test_nothing_is_locked_while_calls_are_checked(ada, edo, monkeypatch):
     locked = []
 
     class Watched(Checker):
-        def misfit(self, value, schema, name=""):
+        def misfits(self, value, schema, most=20):
             locked.append(connection.in_atomic_block)
-            return super().misfit(value, schema, name)
+            return super().misfits(value, schema, most)
 
     monkeypatch.setattr(suggested_calls, "Checker", Watched)
     tools = [{"name": "merge", "input_schema": {"properties": {"into": {"type": "integer"}}}}]

@@ -128,6 +128,18 @@ def test_question_is_answered_in_words(paused, edo):
     assert paused(interrupt)[0].resume[0].payload == "The upper one."
 
 
+def test_form_that_cannot_be_drawn_refuses_itself_only(paused, edo):
+    remote = {"type": "object", "properties": {"a": {"$ref": "https://example.com/a.json"}}}
+    broken = {"id": "i2", "reason": "input_required", "responseSchema": remote}
+    whole, refused = paused(APPROVAL, broken)[0].interrupts
+    assert (refused.status, refused.ask, refused.resume.status) == ("refused", None, "cancelled")
+    assert "names no schema of this document" in refused.resume.metadata["awmweb"]["reason"]
+    decide(edo, whole.ask, {"calls": [{"id": "c1", "verdict": "approve"}]})
+    assert [entry.status for entry in paused(APPROVAL, broken)[0].resume] == ["resolved", "cancelled"]
+    with pytest.raises(Invalid, match="names no schema"):
+        paused(broken, run_id="r2")
+
+
 def test_approve_and_reject_in_one_pause_stay_apart(paused, edo):
     both = (APPROVAL, {**APPROVAL, "id": "i2", "toolCallId": "c2"})
     first, second = paused(*both)[0].interrupts

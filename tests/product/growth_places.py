@@ -141,6 +141,10 @@ def references(size):
     return {**FIELDS, "properties": names, "$defs": {"a": part, "b": {"type": "null"}}}
 
 
+def open_form(schema):
+    decisions.refuse_unfit_form(typed_of({"kind": "form", "response_schema": schema}))
+
+
 def edited(size):
     """A decision that changes each of many arguments."""
     call = {"id": "1", "name": "put", "arguments": {f"a{number}": [number] for number in range(size)}}
@@ -302,8 +306,14 @@ PLACES: dict[str, Place] = {
     "mentions": Place(lambda n: "@" * n + "a." * n, mentions._NAMED.findall, 20_000, most=60_000),
     "decisions: forms": Place(form_of, fill, 60, most=100_000),
     "decisions: references": Place(
-        references, refused(ValidationError, lambda s: typed_of({"kind": "form", "response_schema": s})), 60,
+        references, refused(ValidationError, open_form), 60,
         most=100_000),
+    "decisions: patterns": Place(
+        texts("a"), lambda t: Checker(steps=1_000_000).misfit(f"{t}b", {"pattern": "^(a|a)*(a+)+$"}), 2_000,
+        most=100_000),
+    "decisions: many errors": Place(
+        lambda n: ["x" * 10] * n, lambda value: Checker(steps=1_000_000).misfits(value, {"items": {"type": "null"}}),
+        200, most=100_000),
     "decisions: edited calls": Place(edited, lambda both: decisions.checked(*both, []), 200, most=200_000),
     "decisions: numbers of one hash": Place(
         range_of, lambda enum: Checker(formats=True).misfit({"a": 0}, {"properties": {"a": {"enum": enum}}}), 400,

@@ -180,3 +180,21 @@ def test_an_edited_value_of_a_union_keeps_its_type(value, text, types, made):
     call = {**CALL, "arguments": {"code": value}, "schema": {"properties": {"code": {"type": types}}}}
     [said] = decision_of({"kind": "approval", "calls": [call]}, posted(call_0="edit", arg_0_0=text))["calls"]
     assert said["arguments"]["code"] == made
+
+
+def test_titled_options_and_references_are_plain_fields():
+    schema = {
+        "properties": {
+            "dock": {"title": "Loading dock", "$ref": "#/$defs/dock"},
+            "size": {"enum": [1, 2], "enumNames": ["Small", "Large"]},
+        },
+        "required": ["dock"],
+        "$defs": {"dock": {"oneOf": [{"const": "d1", "title": "North"}, {"const": "d2"}, {"type": "null"}]}},
+    }
+    typed = {"kind": "form", "response_schema": schema}
+    dock, size = fields_of(typed, None).fields
+    assert (dock.label, dock.required) == ("Loading dock", True)
+    assert dock.choices() == [("d1", "North"), ("d2", "d2"), ("null", "No value")]
+    assert size.choices() == [("1", "Small"), ("2", "Large")]
+    sent = {"field:0": ["2"], "field:1": ["1"]}
+    assert decision_of(typed, lambda name: sent.get(name, [])) == {"value": {"dock": None, "size": 2}}
