@@ -24,7 +24,7 @@ def wilson(part: float, of: float) -> tuple[float, float]:
     return 0.0 if part == 0 else low, 1.0 if part == of else high
 
 
-def effective(sizes: Sequence[int]) -> float:
+def effective(sizes: Sequence[float]) -> float:
     """Return the number of equally large units with the same weight: G* = (sum N)^2 / sum N^2."""
     return sum(sizes) ** 2 / sum(one * one for one in sizes) if sizes else 0.0
 

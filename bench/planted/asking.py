@@ -32,6 +32,7 @@ from people.text.in_words import percent  # noqa: E402
 from runs.show import curve, drawing  # noqa: E402
 from runs.statistics.asking import ArmAsking, EpisodeAsks, of_arms  # noqa: E402
 from runs.statistics.gating import PRICE, DrawnDecision, Fitted, fit  # noqa: E402
+from runs.statistics.random_asking import episodes_of, random_asking  # noqa: E402
 
 SCENARIOS, TASKS, SEEDS, FRESH = 12, 25, 2, 600
 """Scenarios, tasks of each and seeds that a gate is fitted on; and tasks that it is tried on afterwards."""
@@ -210,8 +211,9 @@ def main() -> None:
     text, wrong = table(with_need, [claims for claims, _, _ in without], how)
     given.output.write_text(text, encoding="utf-8")
     shown = [one.point for name, one in with_need[0][2].items() if name != "always, no limit"]
-    if drawn := curve.charts(shown, ""):
-        drawing.draw(drawn["curve"], given.chart)
+    at_random = random_asking(episodes_of(drawn(random.Random("True/0"), needs=True)))
+    if charts := curve.charts(shown, "", at_random=at_random):
+        drawing.draw(charts["curve"], given.chart)
     print(text)
     if wrong:
         raise SystemExit("\n".join(wrong))

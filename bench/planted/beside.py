@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "awmweb.settings")
@@ -23,7 +24,7 @@ import django
 django.setup()
 
 from awmenv.blockers import BadRegistry, matched, read_blockers  # noqa: E402
-from bench.planted import truth  # noqa: E402
+from bench.planted import asking, truth  # noqa: E402
 from experts.metrics import statistics  # noqa: E402
 from experts.metrics.statistics import Asked, Proportion  # noqa: E402
 from reviews.statistics import agreement  # noqa: E402
@@ -31,6 +32,7 @@ from runs.show.comparison import evaluate  # noqa: E402
 from runs.statistics import campaigned, forked, rereading, worth  # noqa: E402
 from runs.statistics.campaigned import RootPair  # noqa: E402
 from runs.statistics.forked import ForkArm, ForkFinding  # noqa: E402
+from runs.statistics.random_asking import episodes_of, random_asking  # noqa: E402
 
 FALSE, COVERED = 0.05, 0.93
 TABLE = Path(__file__).resolve().parents[2] / "docs" / "measured" / "planted-beside.md"
@@ -245,6 +247,25 @@ def repaired_covers(dice: random.Random) -> bool | None:
     return None if scope is None or scope.interval is None else scope.interval[0] <= run.truth <= scope.interval[1]
 
 
+@lru_cache
+def random_complete(rate: float) -> float:
+    """Return the share of complete episodes with random offers at this rate, of 40,000."""
+    dice = random.Random(f"truth/{rate}")
+    ends = [asking.play(task, lambda _, own: own.random() < rate, dice).complete for task in asking.tasks(dice, 40_000)]
+    return sum(ends) / len(ends)
+
+
+def random_covers(rate: float) -> World:
+    """Draw offers with chance 0.2 in 600 episodes, and estimate what another rate reaches."""
+
+    def play(dice: random.Random) -> bool | None:
+        rows = random_asking(episodes_of(asking.drawn(dice, needs=True)))
+        span = next((row.interval for row in rows if row.rate == rate), None)
+        return None if span is None else span[0] <= random_complete(rate) <= span[1]
+
+    return play
+
+
 WORDS = [f"word{number}" for number in range(200)]
 
 
@@ -301,6 +322,9 @@ def cases() -> Iterator[PlantedCase]:
         yield PlantedCase("Pair: interval of worth", world, worth_covers(tries, nothing), covers=True, share=0.3)
     world = "100 tasks, 15 points worse, what it lost is repaired until it won as much"
     yield PlantedCase("Erratum: interval of a run", world, repaired_covers, covers=True, share=0.2)
+    for rate in (0.1, 0.2, 0.3, 0.4):
+        world = f"{rate:.0%} of turns, from 600 episodes drawn at 20%"
+        yield PlantedCase("Curve: random offers", world, random_covers(rate), covers=True, share=0.3)
     yield PlantedCase("Ask-F1: a copy of the task", "terms of the task's text, words around the copy", copy_matches)
     yield PlantedCase("Metrics: used per hour", "12 episodes of 5 asks", rate_covered, covers=True)
 

@@ -121,7 +121,12 @@ def _findings(actor: Actor, comparison: RunComparison, card: RunCard) -> RunFind
     asked = asking.asking_of(comparison)
     plotted = curve.points_of(comparison, asked)
     has = {"asking": asked is not None, "curve": bool(plotted)}
-    drawn = curve.charts(plotted, _file(comparison, "curve"), is_open=any(one.is_open for one in comparison.tries))
+    drawn = curve.charts(
+        plotted,
+        _file(comparison, "curve"),
+        is_open=any(one.is_open for one in comparison.tries),
+        at_random=curve.random_of(comparison, plotted),
+    )
     return RunFindings(
         contrasts=_contrasts(comparison),
         effects=comparison.effects,

@@ -7,8 +7,9 @@ see this.
 
 from __future__ import annotations
 
+import random
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +19,17 @@ from people.rates import wilson
 from people.text import figures
 from people.text.figures import BASELINE, EXPERT, SINGLE, Chart, Figure, Style, label, spread
 from people.text.in_words import count, percent
-from runs.show import asking
+from runs.show import asking, gating
 from runs.show.comparison import RunComparison
 from runs.statistics.paired import Interval, cluster_interval
+from runs.statistics.random_asking import RandomAsking, episodes_of, random_asking
+from runs.statistics.sentences import span_text
 
 Row = dict[str, Any]
-UNTIMED = {"mode": "lines", "hoverinfo": "skip", "line": {"color": "--ink-3", "width": 1, "dash": "dot"}}
-"""How the rules that look at nothing are joined."""
+RANDOM = Style("--ink-3", "dot", "circle")
+DOTTED = {"mode": "lines", "line": {"color": "--ink-3", "width": 1, "dash": "dot"}}
+READ = 400
+"""Episodes whose draws are read for the dotted line, drawn from all by the run's ID."""
 COLUMNS = ["arm", "rule", "counted", "complete", "rate", "low", "high", "asks_per_task", "human_minutes_per_task"]
 NEVER, REMINDERS = "never", "reminders"
 """Arms without a rule: without an expert, and with the plan's reminders."""
@@ -46,6 +51,8 @@ class Point:
     is_gate: bool = False
     is_untimed: bool = False
     """Whether its rule looks at nothing: never, always, and at random."""
+    timing: Interval | None = None
+    """What its timing adds over random offers at its rate, by the gate's own test; None if that shows nothing."""
 
     @property
     def rate(self) -> float:
@@ -101,8 +108,25 @@ def points_of(comparison: RunComparison, asked: asking.RunAsking | None) -> list
         else:
             words, looks = (NEVER, (False, True)) if arm.expert == "off" else (REMINDERS, (False, False))
         numbers = (len(mine), complete, sum(asks[one.episode] for one in mine), sum(one.human_s for one in mine))
-        points.append(Point(arm.name, words, *numbers, interval_of(units, complete, len(mine)), *looks))
+        timing = timing_of(rules[arm.name])
+        points.append(Point(arm.name, words, *numbers, interval_of(units, complete, len(mine)), *looks, timing))
     return points
+
+
+def timing_of(rule: Any) -> Interval | None:
+    """Return the interval of a gate's own test of its timing if that is above 0; None for other rules."""
+    timing = rule.get("card", {}).get("timing") if isinstance(rule, dict) else None
+    span = timing.get("interval") if isinstance(timing, dict) else None
+    return (span[0], span[1]) if span and span[0] > 0 else None
+
+
+def random_of(comparison: RunComparison, points: list[Point]) -> list[RandomAsking]:
+    """Return what random offers reach by how often they ask, from the drawn ones; none without a gate beside them."""
+    drawing = gating.chances_of(comparison) if any(one.is_gate for one in points) else {}
+    counted = [one for one in comparison.tries if one.arm in drawing and one.complete is not None]
+    if len(counted) > READ:
+        counted = random.Random(comparison.plan.run_id).sample(counted, READ)  # noqa: S311
+    return random_asking(episodes_of(gating.decisions_of(comparison, drawing, counted))) if counted else []
 
 
 def interval_of(units: dict[str, list[bool]], complete: int, counted: int) -> Interval:
@@ -143,23 +167,28 @@ def sentence(points: list[Point], effort: Effort = ASKS) -> str:
     return f"{first}; {' and '.join(dict.fromkeys(others))}."
 
 
-def charts(points: list[Point], file: str, *, is_open: bool = False) -> dict[str, Chart]:
+def charts(
+    points: list[Point], file: str, *, is_open: bool = False, at_random: Sequence[RandomAsking] = ()
+) -> dict[str, Chart]:
     """Draw completion against asks per task, and against people's minutes if people answered, each arm a mark with its
     interval. `is_open`: tries are still to come."""
     if len(points) < 2:
         return {}
     drawn = [ASKS, *([MINUTES] if any(one.minutes for one in points) else [])]
-    return {effort.name: _chart(points, effort, file, is_open) for effort in drawn}
+    return {effort.name: _chart(points, effort, file, is_open, at_random if effort is ASKS else ()) for effort in drawn}
 
 
-def _chart(points: list[Point], effort: Effort, file: str, is_open: bool) -> Chart:
+def _chart(
+    points: list[Point], effort: Effort, file: str, is_open: bool, at_random: Sequence[RandomAsking] = ()
+) -> Chart:
     headline = sentence(points, effort)
     few = "so far, in no planned order" if is_open else "of all counted episodes"
     return Chart(
         name=figures.name_of(effort.name, "\n".join(one.arm for one in points)),
         title=headline,
-        note=f"complete against {effort.words}, {few}; 95% over scenarios, each interval for itself; dotted: rules "
-        "that look at nothing. Exploratory: what the run says is in its comparisons.",
+        note=f"complete against {effort.words}, {few}; 95% over scenarios, each interval for itself"
+        f"{'; dotted: random offers, by weighing those that were drawn' if at_random else ''}. Exploratory: what the "
+        f"run says is in its comparisons.{''.join(map(_timed, points))}",
         says=headline,
         columns=["Arm", "Rule", "Counted", "Complete", "95%", "Asks per task", "People's minutes per task"],
         rows=[
@@ -174,22 +203,32 @@ def _chart(points: list[Point], effort: Effort, file: str, is_open: bool) -> Cha
             ]
             for point in points
         ],
-        figure=_figure(points, effort),
+        figure=_figure(points, effort, at_random),
         file=file,
     )
+
+
+def _timed(point: Point) -> str:
+    """Return what a gate's own test says of when it asks; "" if it shows nothing."""
+    if point.timing is None:
+        return ""
+    return f" By its own test, the timing of {point.arm} adds {span_text(point.timing)} points per episode."
 
 
 def _style(point: Point) -> Style:
     return SINGLE if point.is_gate else BASELINE if point.is_untimed else EXPERT
 
 
-def _figure(points: list[Point], effort: Effort) -> Figure:
+def _figure(points: list[Point], effort: Effort, at_random: Sequence[RandomAsking] = ()) -> Figure:
     order = sorted(points, key=effort.of)
     far = max(1.0, effort.of(order[-1]))
-    untimed = [(effort.of(one), 100 * one.rate) for one in order if one.is_untimed]
     data = []
-    if len(untimed) > 1:
-        data.append(figures.line(untimed, BASELINE, [""] * len(untimed)) | UNTIMED)
+    if at_random:
+        ends_of = [[(one.per_task, 100 * one.interval[side]) for one in at_random] for side in (0, 1)]
+        data.append(figures.band(*ends_of, RANDOM))
+        hover = [f"random offers, {percent(one.complete)} with {one.per_task:.2f} {effort.words}" for one in at_random]
+        line = [(one.per_task, 100 * one.complete) for one in at_random]
+        data.append(figures.line(line, RANDOM, hover) | DOTTED)
     for point in order:
         style, at = _style(point), [effort.of(point)] * 2
         ends = {"type": "scatter", "mode": "lines", "x": at, "y": [100 * end for end in point.interval]}

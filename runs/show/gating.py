@@ -18,6 +18,7 @@ from people.text.in_words import percent
 from runs.errors import NotFitted
 from runs.models import ENDED
 from runs.show.comparison import RunComparison
+from runs.statistics.compare import Try
 from runs.statistics.gating import PRICE, DrawnDecision, Fitted, Value, fit
 from runs.statistics.sentences import points, span_text
 
@@ -51,13 +52,14 @@ def chances_of(comparison: RunComparison) -> dict[str, float]:
     return {name: chance for name, chance in chances.items() if chance is not None}
 
 
-def decisions_of(comparison: RunComparison, drawing: Mapping[str, float]) -> Iterator[DrawnDecision]:
-    """Yield the decisions of the counted tries of these arms."""
+def decisions_of(
+    comparison: RunComparison, drawing: Mapping[str, float], tries: Sequence[Try] | None = None
+) -> Iterator[DrawnDecision]:
+    """Yield the decisions of the counted tries of these arms, or of some tries."""
     plan = comparison.plan.document
-    episodes = Episode.objects.filter(planned__plan=comparison.plan, arm__in=list(drawing)).in_bulk()
-    for attempt in comparison.tries:
-        if attempt.arm not in drawing or attempt.complete is None:
-            continue
+    chosen = [one for one in tries or comparison.tries if one.arm in drawing and one.complete is not None]
+    episodes = Episode.objects.in_bulk([one.episode for one in chosen])
+    for attempt in chosen:
         episode = episodes[attempt.episode]
         is_seen = bool((episode.policy.get("ask") or {}).get("seen"))
         for row, offered, asked in drawn_in(steps_of(episode), plan["max_asks"], plan["max_steps"], is_seen):

@@ -61,7 +61,8 @@ def _drawings(comparison: RunComparison, paid: Sequence[Row], asked: asking.RunA
         mine = [row for row in paid if row["profile"] == profile]
         groups[f"rewards-{profile}"] = charts.rewards(mine, comparison.arms, "")
     named = {f"differences-{place}": chart for place, chart in enumerate(forests, 1) if chart}
-    named |= curve.charts(curve.points_of(comparison, asked), "", is_open=any(one.is_open for one in comparison.tries))
+    plotted, is_open = curve.points_of(comparison, asked), any(one.is_open for one in comparison.tries)
+    named |= curve.charts(plotted, "", is_open=is_open, at_random=curve.random_of(comparison, plotted))
     for name, group in groups.items():  # more arms than a reader can distinguish get a second chart
         named |= {f"{name}-{place}" if place > 1 else name: chart for place, chart in enumerate(group, 1)}
     return named

@@ -17,6 +17,7 @@
     offers      effect of a randomized offer of help
     asking      precision, recall and Ask-F1 of questions
     gating      the learned rule of when to ask
+    random_asking  what asking at random reaches
     prices      price of an extra success
     costs       tokens times prices
 

@@ -113,7 +113,7 @@ def _tail(sizes: Counter[int], total: int, first: int) -> float:
     return math.exp(back) * max(0.0, chance) / points
 
 
-def cluster_interval(sums: Sequence[float], sizes: Sequence[int], z: float = Z) -> tuple[float, Interval | None]:
+def cluster_interval(sums: Sequence[float], sizes: Sequence[float], z: float = Z) -> tuple[float, Interval | None]:
     """Return the mean difference and its CV3 interval; None with too few units, a floor if nothing varies."""
     groups, tasks = len(sums), sum(sizes)
     delta = sum(sums) / tasks

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from runs.show import curve
 from runs.show.curve import NEVER, Point
+from runs.statistics.random_asking import RandomAsking
 
 
 def point(arm, rule, complete, asks):
@@ -42,11 +43,34 @@ def test_chart_names_each_arm_apart_and_escapes_it():
         (1.3, 27.0),
         (6.4, 64.0),
     ]
-    untimed = chart.figure["data"][0]
-    assert (untimed["x"], untimed["line"]["dash"]) == ([0.0, 1.3, 6.4], "dot")
+    assert "dotted" not in chart.note, "no line joins rules: all rules lie above it"
     assert [row[0] for row in chart.rows] == [one.arm for one in POINTS] and chart.rows[1][6] == "0.10"
     assert "so far" not in chart.note and "so far" in curve.charts(POINTS, "", is_open=True)["curve"].note
     assert curve.charts(POINTS[:1], "") == {}
+
+
+def test_dotted_line_is_random_asking_with_its_interval():
+    rows = [RandomAsking(0.1, 0.6, 0.5, (0.4, 0.6)), RandomAsking(0.2, 1.1, 0.7, (0.6, 0.8))]
+    chart = curve.charts(POINTS, "", at_random=rows)["curve"]
+    band, line = chart.figure["data"][:2]
+    assert (band["x"], band["y"]) == ([0.6, 1.1, 1.1, 0.6], [40.0, 60.0, 80.0, 60.0])
+    assert (line["x"], line["y"], line["line"]["dash"]) == ([0.6, 1.1], [50.0, 70.0], "dot")
+    assert "dotted: random offers" in chart.note and "timing" not in chart.note
+
+
+def test_timing_is_said_only_where_the_gates_own_test_does():
+    shown = curve.timing_of({"card": {"timing": {"mean": 0.1, "interval": [0.02, 0.18]}}})
+    assert shown == (0.02, 0.18)
+    for rule in (
+        "random:0.3",
+        {},
+        {"card": {"timing": {"interval": None}}},
+        {"card": {"timing": {"interval": [0, 1]}}},
+    ):
+        assert curve.timing_of(rule) is None
+    (off, gate, *_) = POINTS
+    note = curve.charts([off, replace(gate, timing=shown)], "")["curve"].note
+    assert note.endswith("By its own test, the timing of <b>gate adds [+2, +18] points per episode.")
 
 
 def test_curve_against_minutes_exists_where_people_answered():
