@@ -219,6 +219,27 @@ def worth_covers(tries: int, nothing: float) -> World:
     return play
 
 
+def siblings_cover(rollouts: int, nothing: float) -> World:
+    """Take a pair of siblings: rollouts of a task choose one of two actions, and only one action was ever complete."""
+
+    def play(dice: random.Random) -> bool | None:
+        effect = 0.0 if dice.random() < nothing else dice.choice([-1, 1]) * dice.uniform(0.1, 0.4)
+        middle = dice.uniform(0.25, 0.75)
+        ends: dict[int, list[bool]] = {1: [], -1: []}
+        for _ in range(rollouts):
+            side = dice.choice([1, -1])
+            ends[side].append(dice.random() < middle + side * effect / 2)
+        chosen = [side for side, seen in ends.items() if any(seen) and ends[-side] and not any(ends[-side])]
+        if not chosen:
+            return None
+        good, bad = ends[chosen[0]], ends[-chosen[0]]
+        arms = ForkArm(len(good), len(good), sum(good)), ForkArm(len(bad), len(bad), 0)
+        change = worth.worth_alone(*arms)
+        return change.low <= chosen[0] * effect <= change.high
+
+    return play
+
+
 def fork_without_effect(tries: int) -> World:
     """Make one fork whose change does nothing, at a rate of any size."""
 
@@ -320,6 +341,9 @@ def cases() -> Iterator[PlantedCase]:
         effects = f"{nothing:.0%} of changes do nothing" if nothing else "all help by 25 points"
         world = f"{tries} v {tries}, {effects}"
         yield PlantedCase("Pair: interval of worth", world, worth_covers(tries, nothing), covers=True, share=0.3)
+    for rollouts, nothing in ((2, 0.6), (4, 0.6), (8, 0.6), (8, 0.0)):
+        world = f"{rollouts} rollouts, {nothing:.0%} of differences do nothing"
+        yield PlantedCase("Siblings: interval of worth", world, siblings_cover(rollouts, nothing), covers=True)
     world = "100 tasks, 15 points worse, what it lost is repaired until it won as much"
     yield PlantedCase("Erratum: interval of a run", world, repaired_covers, covers=True, share=0.2)
     for rate in (0.1, 0.2, 0.3, 0.4):

@@ -18,7 +18,7 @@ from exports.rules.pairs import (
     siblings,
 )
 
-DPO, KTO = "awmweb.pref/5", "awmweb.kto/3"
+DPO, KTO = "awmweb.pref/6", "awmweb.kto/3"
 DPO_FEATURES: dict[str, Any] = {
     "prompt": MESSAGES,
     "chosen": MESSAGES,
@@ -53,7 +53,7 @@ KTO_FEATURES: dict[str, Any] = {
 def dpo(episodes: Sequence[ShapedEpisode], ground: Ground) -> Iterator[dict[str, Any] | LeftOut]:
     """Yield at most `pairs_per_task` pairs of one task: of forks first, then corrections, edits, advice, siblings.
 
-    What a fork measured overrules the others. With weights by worth, pairs that nothing measured have none.
+    What a fork measured overrules the others. With weights by worth, pairs that nothing measured are left out.
     """
     seen: set[str] = set()
     for pair in _all_pairs(episodes, has_advice=ground.recipe.has_advice):
@@ -90,7 +90,7 @@ def _pair_row(pair: PreferencePair, ground: Ground) -> dict[str, Any]:
 
 
 def _measured(pair: PreferencePair, *, by_worth: bool) -> dict[str, Any]:
-    """Return what a fork measured of a pair, as chosen minus rejected; of other pairs there is nothing."""
+    """Return what a fork or siblings measured of a pair, as chosen minus rejected; of other pairs there is nothing."""
     measures = pair.measured
     about: dict[str, Any] = {"fork_id": "", "grade": "", "privilege": "", "weight": 1.0}
     for side in ("chosen", "rejected"):

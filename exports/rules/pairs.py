@@ -17,6 +17,8 @@ from awmclient.nouns.sources import source_of
 from awmclient.schema import ASK_TOOL
 from exports.record import Record
 from exports.rules.shaping import Shaped, TrainingLine
+from runs.statistics import worth
+from runs.statistics.forked import ForkArm
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,8 @@ class ShapedEpisode:
 @dataclass(frozen=True, slots=True)
 class PreferencePair:
     """A chosen and a rejected action. `source` is `fork`, `correction`, `edit`, `advice`, `sibling` or `verdict`;
-    `chosen_from` and `rejected_from` name episodes. `measured` are the numbers of the fork, as in `PinnedFork`."""
+    `chosen_from` and `rejected_from` name episodes. `measured` are the numbers of the fork, as in `PinnedFork`, or
+    those of the episodes that took either action of siblings."""
 
     source: str
     prompt: tuple[TrainingLine, ...]
@@ -57,8 +60,8 @@ class PreferencePair:
 
     @property
     def worth(self) -> float | None:
-        """What the chosen side is worth more, as its fork measured it beside the others that were asked; None for a
-        pair that no fork measured. Snapshots of before have the plain difference."""
+        """What the chosen side is worth more, as its fork measured it beside the others that were asked, or its
+        siblings; None for a pair that nothing measured. Snapshots of before have the plain difference."""
         if self.measured is None:
             return None
         measures = self.measured
@@ -85,19 +88,24 @@ def _act_key(message: dict[str, Any]) -> str:
     return json.dumps(action_of(message), sort_keys=True)
 
 
+_Passed = tuple[ShapedEpisode, int]
+WORTH = {"worth": "mean", "low": "low", "high": "high", "wrong": "wrong"}
+
+
 @dataclass
 class _Node:
-    """A state: all episodes that reached it by the same messages."""
+    """A state: all episodes that reached it by the same messages. `act` is the action that led to it, if one did."""
 
-    passed: list[tuple[ShapedEpisode, int]] = field(default_factory=list)
+    act: str = ""
+    passed: list[_Passed] = field(default_factory=list)
     children: dict[str, _Node] = field(default_factory=dict)
 
 
 def siblings(episodes: Sequence[ShapedEpisode]) -> Iterator[PreferencePair]:
     """Yield pairs from episodes of one task that are identical until their actions differ.
 
-    The chosen action led to a complete episode at least once, the rejected one never did. Episodes with other tools or
-    another prompt are never compared.
+    The chosen action led to a complete episode at least once, the rejected one never did. Episodes with other tools,
+    another prompt or other words of the agent before are never compared.
 
     """
     root = _Node()
@@ -106,9 +114,9 @@ def siblings(episodes: Sequence[ShapedEpisode]) -> Iterator[PreferencePair]:
         for place, line in enumerate(episode.shaped.lines):
             node.passed.append((episode, place))
             is_act = line.said.part == "assistant"
-            # an action is compared by what it does, and what was read by its whole text
-            key = _act_key(line.message) if is_act else _key(line.message)
-            node = node.children.setdefault(("act " if is_act else "read ") + key, _Node())
+            # a state is what the agent read and wrote; at one state, actions are compared by what they do
+            act = _act_key(line.message) if is_act else ""
+            node = node.children.setdefault(("act " if is_act else "read ") + _key(line.message), _Node(act))
         node.passed.append((episode, len(episode.shaped.lines)))
     for state in root.children.values():
         yield from _pairs_below(state)
@@ -120,9 +128,12 @@ def _pairs_below(root: _Node) -> Iterator[PreferencePair]:
     while waiting:
         # breadth first: `pairs_per_task` cuts pairs at late states
         node = waiting.pop(0)
-        acts = [child for key, child in node.children.items() if key.startswith("act ")]
-        good = [child for child in acts if any(episode.is_complete for episode, _ in child.passed)]
-        bad = [child for child in acts if child.passed and not any(episode.is_complete for episode, _ in child.passed)]
+        acts: dict[str, list[_Passed]] = {}
+        for child in node.children.values():
+            if child.act:
+                acts.setdefault(child.act, []).extend(child.passed)
+        good = [passed for passed in acts.values() if _wins(passed)]
+        bad = [passed for passed in acts.values() if passed and not _wins(passed)]
         for better in good:
             for other in bad:
                 if (pair := _sibling_pair(better, other)) is not None:
@@ -130,22 +141,35 @@ def _pairs_below(root: _Node) -> Iterator[PreferencePair]:
         waiting += node.children.values()
 
 
-def _sibling_pair(good: _Node, bad: _Node) -> PreferencePair | None:
+def _wins(passed: Sequence[_Passed]) -> int:
+    return sum(episode.is_complete for episode, _ in passed)
+
+
+def _sibling_pair(good: Sequence[_Passed], bad: Sequence[_Passed]) -> PreferencePair | None:
     """Return the pair of two actions at one state; None if the agent should learn neither (an unreadable call)."""
     # a child is reached after its action, which is the line before
-    chosen_by, after = next((episode, place) for episode, place in good.passed if episode.is_complete)
+    chosen_by, after = next((episode, place) for episode, place in good if episode.is_complete)
     # Where both sources have a pair, the outcome is used before the verdicts of people.
-    rejected_by, other_after = min(bad.passed, key=lambda passed: passed[0].is_rejected)
+    rejected_by, other_after = min(bad, key=lambda passed: passed[0].is_rejected)
     chosen, rejected = chosen_by.shaped.lines[after - 1], rejected_by.shaped.lines[other_after - 1]
     # neither an untrained turn nor a call that could not be read is an action to learn from
     if not chosen.loss or rejected.said.refused:
         return None
     prompt = chosen_by.shaped.lines[: after - 1]
     records = (chosen_by.record, rejected_by.record)
-    source = "verdict" if rejected_by.is_rejected else "sibling"
-    return PreferencePair(
-        source, prompt, chosen.message, rejected.message, chosen_by.shaped.tools, *records, _seq(chosen)
-    )
+    sides = (prompt, chosen.message, rejected.message, chosen_by.shaped.tools, *records, _seq(chosen))
+    if rejected_by.is_rejected:
+        return PreferencePair("verdict", *sides)
+    return PreferencePair("sibling", *sides, _of_siblings(_wins(good), len(good), len(bad)))
+
+
+def _of_siblings(wins: int, tries: int, others: int) -> dict[str, Any]:
+    """Return what episodes of either action measure: no draw chose between these, and the pair was picked for them. So
+    its worth is shrunk as that of a fork, by the prior alone."""
+    change = worth.worth_alone(ForkArm(tries, tries, wins), ForkArm(others, others, 0))
+    counts = {"wins": wins, "tries": tries, "kept_wins": 0, "kept_tries": others}
+    numbers = {name: round(getattr(change, part), 4) for name, part in WORTH.items()}
+    return {"fork": "", "verdict": "better", "grade": "", "privilege": "", **counts, **numbers}
 
 
 def from_corrections(episode: ShapedEpisode) -> Iterator[PreferencePair]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from people.rates import crossing
@@ -84,6 +84,13 @@ def worth_of(treated: ForkArm, control: ForkArm, prior: ChangePrior) -> ChangeWo
         return max(-1.0, min(1.0, crossing(lambda at: below(at) - share, -1.0, 1.0, FINE)))
 
     return ChangeWorth(chance * mean, quantile(0.025), quantile(0.975), wrong)
+
+
+def worth_alone(treated: ForkArm, control: ForkArm) -> ChangeWorth:
+    """Return what a change is worth if no others were asked beside it: by the prior alone, with an interval that also
+    holds where every change does something."""
+    change, doing = worth_of(treated, control, ChangePrior()), worth_of(treated, control, ChangePrior(share=1.0))
+    return replace(change, low=min(change.low, doing.low), high=max(change.high, doing.high))
 
 
 def _does_something(delta: float, variance: float, prior: ChangePrior) -> float:

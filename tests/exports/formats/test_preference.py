@@ -44,6 +44,24 @@ def test_siblings_that_saw_different_results_before_make_no_pair():
     assert rows == [] and counts.left_out == {"no_row": 2}
 
 
+def test_siblings_that_wrote_other_words_before_make_no_pair():
+    """The same calls after other words are another state: a model reads its own words."""
+    bad = replaced(3, replaced(8, arguments={"into": 8}), content="I look around first.")
+    assert dpo(record(), record(id="e2", results=FAILED, steps=bad))[0] == []
+
+
+def test_siblings_carry_wins_and_a_shrunken_worth():
+    other = replaced(8, arguments={"into": 8})
+    records = [record(), record(id="e3"), *(record(id=f"f{n}", results=FAILED, steps=other) for n in range(3))]
+    ((row,), _) = dpo(*records)
+    counts = [row[f"{side}_{what}"] for side in ("chosen", "rejected") for what in ("wins", "tries")]
+    assert counts == [2, 2, 0, 3] and row["weight"] == 1.0 and row["fork_id"] == ""
+    # two of two against none of three is no difference of 100 points
+    assert 0 < row["worth"] < 0.3 and row["worth_low"] <= 0 < row["worth_high"]
+    ((weighed,), counted) = dpo(*records, weights="worth")
+    assert weighed["weight"] == row["worth"] and "unmeasured" not in counted.left_out
+
+
 @pytest.mark.parametrize("change", [{"tools": []}, {"task_key": "desk_1/4"}, {"expert": "off"}])
 def test_siblings_with_other_task_or_tools_make_no_pair(change):
     bad = record(id="e2", results=FAILED, steps=replaced(8, arguments={"into": 8}), **change)
@@ -150,8 +168,9 @@ def test_fork_that_shows_a_difference_is_a_measured_pair():
 
 def test_measured_worth_weighs_pairs_and_leaves_out_others():
     bad = record(id="e2", results=FAILED, steps=replaced(8, arguments={"into": 8}))
-    rows, counts = dpo(record(forks=[forked()]), bad, weights="worth")
-    assert [(row["source"], row["weight"]) for row in rows] == [("fork", 0.75)]
+    said = {"seq": 8, "kind": "call", "name": "merge", "arguments": {"into": 5}, "text": ""}
+    rows, counts = dpo(record(forks=[forked()], corrections=[said]), bad, weights="worth")
+    assert [(row["source"], row["weight"]) for row in rows] == [("fork", 0.75), ("sibling", 0.0332)]
     assert counts.rows_left_out == {"unmeasured": 1}
 
 
