@@ -10,6 +10,7 @@ process.
     packs      reads a folder of scenarios
     pack_rows  what a row of a pack holds
     blockers   what is missing in a task
+    schemas    shorter schemas of tools
     rows       rows of strangers' files, within bounds
     indexes    what was learned about a pack's files
     health     the check of a verifier

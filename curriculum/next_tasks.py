@@ -142,6 +142,8 @@ def content(run: Run) -> tuple[dict[str, Any], LevelProgress]:
         "recommended": at.recommended,
         "levels": [_level(one, at) for one in plan.as_levels()],
         "tasks": rows,
+        # left out without it: snapshots from before stay what they are
+        **({"tools_per_task": plan.tools.per_task} if plan.tools else {}),
     }
     return about, at
 

@@ -30,6 +30,17 @@ Script = Sequence[Mapping[str, Any]]
 _FOLLOWING = "The expert says how. I do that."
 
 
+def tools_called(script: Any) -> list[str]:
+    """Return the names of the tools that a script calls, each once, in the order of its turns."""
+    turns = script if isinstance(script, list) else []
+    names: list[str] = []
+    for turn in (one for one in turns if isinstance(one, Mapping)):
+        call = turn.get("call")
+        names += [str(call["name"])] if isinstance(call, Mapping) and "name" in call else []
+        names += [name for part in ("advised", "unadvised", "after") for name in tools_called(turn.get(part))]
+    return list(dict.fromkeys(names))
+
+
 class ScriptedPolicy:
     """A policy that follows `script`, one turn at a time.
 

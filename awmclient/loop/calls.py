@@ -28,8 +28,9 @@ async def make_call(loop: LiveRollout, call: Call, number: int) -> None:
         return
     arguments = call.arguments
     step = {"kind": "tool_call", "name": call.name, "arguments": arguments, **place}
-    # Never sent, so that no agent reaches a control tool; the error is that of an unknown one.
-    if is_reserved(call.name):
+    # Never sent, so that no agent reaches a control tool, or one that it is not offered; the error is that of an
+    # unknown one.
+    if is_reserved(call.name) or call.name in loop.withheld:
         await loop.record({**step, "error": unknown_tool(call.name), "reward_type": "tool_not_found"})
         return
     unknown = unknown_arguments(loop.tools, call)

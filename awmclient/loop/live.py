@@ -21,7 +21,7 @@ from awmclient.loop.ports import (
 )
 from awmclient.nouns.kinds import is_approval
 from awmclient.nouns.steps import Briefing
-from awmclient.nouns.tools import ASK_SPEC, ToolSpec
+from awmclient.nouns.tools import ASK_SPEC, OfferedTools, ToolSpec
 from awmclient.nouns.values import StopReason
 from awmclient.policies import Policy, View
 from awmclient.record.observations import bounded
@@ -40,6 +40,7 @@ class LoopLimits:
     stall_after: int
     approve: tuple[str, ...] = ()
     ask: AskRule | None = None
+    tools: OfferedTools | None = None
 
 
 class LoopEnd(Exception):
@@ -90,6 +91,8 @@ class LiveRollout:
         self.has_expert, self.limits, self.verify = has_expert, limits, verify
         self.has_tools = isinstance(environment, ToolEnvironment)
         self.tools: list[ToolSpec] = []
+        self.withheld: frozenset[str] = frozenset()
+        """Names of the environment's tools that this episode does not offer."""
         self.steps: list[dict[str, Any]] = []
         self.episode: EpisodePort | None = None
         self.steered: SteeredEpisode | None = None

@@ -28,6 +28,7 @@ from awmclient.loop.starting import close_environment, heartbeats, introduce, op
 from awmclient.loop.turns import play_turns
 from awmclient.nouns.kinds import is_message
 from awmclient.nouns.steps import Briefing
+from awmclient.nouns.tools import OfferedTools
 from awmclient.nouns.values import ExpertMode, Fault, StopReason
 from awmclient.policies import Policy
 
@@ -68,6 +69,7 @@ async def rollout(
     ask_deadline_s: int = 300,
     approve: Sequence[str] = (),
     ask: AskRule | None = None,
+    tools: OfferedTools | None = None,
     timeout_s: float | None = None,
     heartbeat_s: float = 20.0,
     nudge_after: int = 2,
@@ -104,6 +106,8 @@ async def rollout(
     `ask` decides after each turn of calls whether help is offered, in place of `nudge_after` and `stall_after`.
     Offered, the agent is reminded; declined, an ask of its next turn reaches no expert.
 
+    `tools` offers fewer tools than the environment lists, such as those of a task of the curriculum.
+
     `max_steps` counts turns; a turn that only asks is free, `max_asks` bounds those. `timeout_s` does not count the
     time spent waiting for advice. `verify` asks the environment's verifier once the agent is through, and finishes
     the episode with its outcome and the environment server's signed statement; it never enters a step.
@@ -121,7 +125,7 @@ async def rollout(
     """
     gated = tuple(approve)
     limits = LoopLimits(
-        max_steps, max_asks, ask_deadline_s, timeout_s, heartbeat_s, nudge_after, stall_after, gated, ask
+        max_steps, max_asks, ask_deadline_s, timeout_s, heartbeat_s, nudge_after, stall_after, gated, ask, tools
     )
     loop = LiveRollout(policy, environment, task, expert != "off", limits, verify, briefing, span)
     about = {"environment": environment_name, "policy": policy_about, "expert": expert}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from awmclient.client.bodies import as_dict
@@ -14,7 +14,7 @@ from awmclient.loop.live import LiveRollout, boundary
 from awmclient.loop.ports import EpisodePort, ToolEnvironment
 from awmclient.loop.restoring import restore
 from awmclient.nouns.kinds import is_ask
-from awmclient.nouns.tools import tools_problem
+from awmclient.nouns.tools import ToolSpec, tools_problem
 from awmclient.policies import View
 from awmclient.record import wheel
 from awmclient.record.observations import as_object, as_spec, observed, plain
@@ -56,10 +56,17 @@ async def open_environment(
                 tools = [as_spec(tool) for tool in listed if not is_reserved(tool.name)]
                 if problem := tools_problem(tools):
                     raise EnvironmentFault(problem)
-                loop.tools = tools
+                _offer(loop, tools)
             return first, None
     except EnvironmentFault as fault:
         return None, fault
+
+
+def _offer(loop: LiveRollout, listed: Sequence[ToolSpec]) -> None:
+    names = [tool.name for tool in listed]
+    offered = set(names if loop.limits.tools is None else loop.limits.tools.names(names))
+    loop.tools = [tool for tool in listed if tool.name in offered]
+    loop.withheld = frozenset(names) - offered
 
 
 def _reset_arguments(loop: LiveRollout, fields: Mapping[str, Any]) -> dict[str, Any]:

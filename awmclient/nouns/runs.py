@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field, StrictInt
 
 from awmclient.nouns.fields import MAX_INT, WHOLE, Line, Number, Object, Shape
+from awmclient.nouns.tools import OfferedTools
 from awmclient.nouns.values import ExpertMode
 
 
@@ -100,7 +101,8 @@ class TrainingStepPage(Shape):
 
 
 class NextTask(Shape):
-    """A task to play. Its level may limit steps and tools and give a hint. Agents get no level, weight or rates."""
+    """A task to play. Its level may limit steps and tools and give a hint; `rollout(tools=…)` takes what is `offered`.
+    Agents get no level, weight or rates."""
 
     task: str
     scenario: str | None = None
@@ -111,6 +113,7 @@ class NextTask(Shape):
     pinned: bool = False
     max_steps: int | None = None
     tools: list[str] | None = None
+    offered: OfferedTools | None = None
     hint: str | None = None
     solo: int | None = None
     solo_solved: int | None = None

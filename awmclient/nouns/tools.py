@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from awmclient.nouns.fields import Line, Object, Shape, Text, too_large
@@ -48,6 +49,38 @@ class ToolCall(Shape):
 
     name: Line
     arguments: Object = Field(default_factory=dict)
+
+
+class OfferedTools(Shape):
+    """Which tools of its environment an episode offers: all of its `own`, and others up to `per_task` in all.
+
+    `draw` decides the others. Each name has a number of its own, so that a further tool moves no other one.
+
+    >>> OfferedTools(per_task=2, own=["close"], draw="seed 1").names(["close", "find", "list"])
+    ['close', 'find']
+    """
+
+    per_task: int
+    own: list[str] = []
+    draw: str = ""
+
+    @classmethod
+    def of(cls, stored: Any) -> Self | None:
+        """Return what an episode's policy has of it; None for anything else."""
+        try:
+            return cls.model_validate(stored)
+        except ValidationError:
+            return None
+
+    def names(self, listed: Sequence[str]) -> list[str]:
+        """Return the names that are offered, in the order of the list."""
+        own = {name for name in listed if name in self.own}
+        others = sorted((name for name in listed if name not in own), key=self._number)
+        offered = own.union(others[: max(0, self.per_task - len(own))])
+        return [name for name in listed if name in offered]
+
+    def _number(self, name: str) -> bytes:
+        return hashlib.sha256(f"{self.draw}\n{name}".encode()).digest()
 
 
 MAX_TOOLS = 500

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from awmenv import spans
+from awmenv import schemas, spans
 from awmenv.server.sandbox import confine
 
 T = TypeVar("T")
@@ -71,6 +71,7 @@ class Settings:
     session_disk_mb: int = 256
     labels: str = "cause"
     partial: bool = True
+    schemas: str = schemas.FULL
     attest_key: str = field(default="", repr=False)  # shared with the dashboard; without it nothing is attested
     judge: Judge = field(default_factory=Judge)
     traces_to: str = ""  # a collector of OpenTelemetry
@@ -109,6 +110,7 @@ class Settings:
             session_disk_mb=read.whole("AWMENV_SESSION_DISK_MB", cls.session_disk_mb, 1, 10**6),
             labels=read.choice("AWMENV_LABELS", cls.labels, ("cause", "upstream")),
             partial=read.choice("AWMENV_PARTIAL", "1", ("0", "1")) == "1",
+            schemas=read.choice("AWMENV_SCHEMAS", cls.schemas, (schemas.FULL, schemas.SHORT)),
             attest_key=_attest_key(env.get("AWMENV_ATTEST_KEY_FILE", "")),
             judge=_judge(env, read),
             traces_to=_traces_to(env.get("AWMENV_TRACES_TO", "")),

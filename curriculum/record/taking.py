@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from awmclient.schema import CurriculumNext, NextTask, Ratio
+from awmclient.schema import CurriculumNext, NextTask, OfferedTools, Ratio
 from curriculum import next_tasks, snapshots
 from curriculum.errors import NoSnapshot
 from curriculum.models import LevelOpened, Snapshot
@@ -23,6 +23,7 @@ from episodes.models import Run
 from episodes.stored import splits
 from episodes.visible import visibility
 from people.access import Actor, holds, may_record, sees_outcomes, visible_or_404
+from runs.taskset import own_tools
 
 RATES = ("level", "weight", "solo", "solo_solved", "helped", "helped_solved")
 """Fields that show how often a task was solved: not for agents."""
@@ -89,11 +90,18 @@ def next_of(actor: Actor, run_pk: str, count: int, seed: int, snapshot_pk: str =
     first = [task for task in pinned if task not in held_out][:count]
     drawn = [*first, *draw(weights, count - len(first), snapshot=pk, seed=seed, without=held_out)]
     limits = {one["name"]: one for one in content["levels"]}
+    most = content.get("tools_per_task")
+
+    def offered(row: dict[str, Any]) -> OfferedTools | None:
+        return _offered(row, most, f"{pk} {seed}") if most else None
+
     return CurriculumNext(
         snapshot=pk,
         ratio=Ratio(**content["ratio"]),
         recommended=content["recommended"] if tells else None,
-        tasks=[_task(served[task], limits.get(served[task]["level"], {}), tells) for task in drawn],
+        tasks=[
+            _task(served[task], limits.get(served[task]["level"], {}), offered(served[task]), tells) for task in drawn
+        ],
         seed=seed,
         **{
             name: content[name]
@@ -110,8 +118,14 @@ def _for(actor: Actor, run: Run) -> str:
     return pk
 
 
-def _task(row: dict[str, Any], level: dict[str, Any], tells: bool) -> NextTask:
+def _offered(row: dict[str, Any], most: int, draw: str) -> OfferedTools | None:
+    """Return the tools that a task offers; None, which is all of them, where its own ones are unknown."""
+    own = own_tools.needed_by(row["scenario"], row["task_idx"]) if row["scenario"] is not None else []
+    return OfferedTools(per_task=most, own=own, draw=f"{draw} {row['task']}") if own else None
+
+
+def _task(row: dict[str, Any], level: dict[str, Any], offered: OfferedTools | None, tells: bool) -> NextTask:
     about = {name: row[name] for name in ("task", "scenario", "task_idx", "split")}
     limits = {name: level.get(name) or None for name in ("max_steps", "tools", "hint")}
     task_rates = {name: row[name] for name in RATES} if tells else {}
-    return NextTask(**about, **limits, **task_rates, pinned=row["pinned"] is not None)
+    return NextTask(**about, **limits, **task_rates, offered=offered, pinned=row["pinned"] is not None)

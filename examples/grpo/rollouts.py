@@ -13,7 +13,7 @@ from typing import Any
 from awmclient.client import HttpDashboard
 from awmclient.collecting import CollectingDashboard
 from awmclient.rollout import rollout
-from awmclient.schema import NextTask
+from awmclient.schema import NextTask, OfferedTools
 from awmenv.batches import EnvironmentBatch
 from awmenv.client import EnvironmentClient
 from examples.batches import Batches, Continued, Generate
@@ -59,19 +59,6 @@ async def connected(place: Place) -> AsyncIterator[Connections]:
         yield Connections(place, http, CollectingDashboard(http), batch)
 
 
-class Narrow:
-    """A world as a level of the curriculum shows it: with some of its tools."""
-
-    def __init__(self, world: EnvironmentClient, tools: Sequence[str]) -> None:
-        self._world, self._tools = world, tools
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._world, name)
-
-    async def list_tools(self) -> list[Any]:
-        return [tool for tool in await self._world.list_tools() if tool.name in self._tools]
-
-
 class Rollouts:
     """TRL's `rollout_func`. The curriculum says what is run: prompts of the dataset only count the groups.
 
@@ -114,7 +101,7 @@ class Rollouts:
 
             async def played(task: NextTask) -> list[Drawn]:
                 offers = decided(str(task.scenario)) if decided else coming.ratio.expert
-                level = {"tools": task.tools, "hint": task.hint, "max_steps": task.max_steps}
+                level = {"tools": offered_by(task), "hint": task.hint, "max_steps": task.max_steps}
                 where = {"scenario": task.scenario, "task_idx": task.task_idx, **level, **about}
                 experts = ["plain" if at < offers else "off" for at in range(group)]
                 some = (play(connections, self._chat, draw, expert=expert, **where) for expert in experts)
@@ -123,6 +110,11 @@ class Rollouts:
             groups = list(await asyncio.gather(*map(played, coming.tasks)))
         self.solo.append({"solo": _solo(coming.tasks, groups)})
         return groups
+
+
+def offered_by(task: NextTask) -> OfferedTools | None:
+    """Return the tools of a task: those of its level, or its own and some others; None for all."""
+    return OfferedTools(per_task=0, own=task.tools) if task.tools else task.offered
 
 
 def _solo(tasks: Sequence[NextTask], groups: Sequence[Sequence[Drawn]]) -> dict[str, list[int]]:
@@ -150,7 +142,7 @@ async def play(
     task_idx: int | None,
     expert: str = "off",
     price: float = 0.0,
-    tools: Sequence[str] | None = None,
+    tools: OfferedTools | None = None,
     hint: str | None = None,
     max_steps: int | None = None,
     **about: Any,
@@ -168,7 +160,7 @@ async def play(
     async with connections.batch.client() as world:
         words = (await world.reset(scenario=scenario, task_idx=task_idx)).task
         done = await rollout(
-            policy, Narrow(world, tools) if tools is not None else world, connections.dash,
+            policy, world, connections.dash, tools=tools,
             task=f"{words}\n\n{hint}" if hint else words, on_end=verdict, verify=True, scenario=scenario,
             task_idx=task_idx, expert=expert, ask_deadline_s=place.ask_deadline_s, **limits, **about,
         )  # fmt: skip

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from awmclient.nouns.tools import OfferedTools
 from awmclient.words.conversation import is_called_in_words
 from awmclient.words.textcalls import CALL_MARK
 from exports.record import Record
@@ -62,6 +63,7 @@ SOURCE: dict[str, Any] = {
     "prompt_sha256": TEXT,
     "dataset_revision": TEXT,
     "policy_options": TEXT,
+    "tools_per_task": WHOLE,
     "content_sha256": TEXT,
 }
 """For `datasets.Features.from_dict`, like the constants above. `Json` needs datasets 4.7 or newer."""
@@ -110,6 +112,8 @@ def source(version: str, record: Record, ground: Ground, messages: Sequence[Mapp
         "prompt_sha256": sha256(prompt),
         "dataset_revision": str(record.policy.get("dataset_revision", "")),
         "policy_options": json.dumps(options, sort_keys=True) if (options := record.policy.get("options")) else "",
+        # 0: all that the environment lists
+        "tools_per_task": share.per_task if (share := OfferedTools.of(record.policy.get("tools"))) else 0,
     }
 
 

@@ -254,7 +254,7 @@ def scenario_rows(scenario: Path) -> dict[str, list[Row]]:
     goals = [row["gen_verifier.jsonl"]["task"] for row in tasks]
     inserts = sum(len(sample["insert_statements"]) for sample in samples)
     return {
-        "gen_scenario.jsonl": [{"name": name, "description": described["description"]}],
+        "gen_scenario.jsonl": [{key: described[key] for key in ("name", "description", "schemas") if key in described}],
         "gen_tasks.jsonl": [{"scenario": name, "tasks": goals}],
         "gen_db.jsonl": [{"scenario": name, "db_schema": {"tables": tables}, "db_path": db_path}],
         "gen_sample.jsonl": [

@@ -6,21 +6,23 @@ Owns what an episode is started with. Leaves which tasks to `selecting.py`, and 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from awmclient.schema import EpisodeStart
+from awmclient.schema import EpisodeStart, OfferedTools
 from episodes.models import Episode, ExpertMode
 from episodes.record import queueing
 from episodes.stored.packs import scenario_digest
 from people.access import Actor
+from runs.errors import BadPlan
 from runs.launch import launching
 from runs.launch.selecting import Task
 from runs.models import Arm, Plan, PlannedTry
 from runs.plan import servers
 from runs.plan.plans import OF_LOOP
 from runs.statistics.offers import is_for_people, is_offered
+from runs.taskset import own_tools
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,13 @@ def insert(actor: Actor, plan: Plan, cells: Sequence[NewTry], wave: int) -> None
     # each pair of task and arm once: a plan can have a hundred thousand cells
     for scenario, idx, arm_name in {(*cell.task[:2], cell.arm.name) for cell in cells}:
         launching.playable(scenario, idx, policies[arm_name])
+    own = _own_tools(plan, {cell.task[:2] for cell in cells})
     starts = [
-        start_of(plan, cell, policies[cell.arm.name] | _asking(plan, cell, rules.get(cell.arm.name), seen))
+        start_of(
+            plan,
+            cell,
+            policies[cell.arm.name] | _offering(plan, cell, own) | _asking(plan, cell, rules.get(cell.arm.name), seen),
+        )
         for cell in cells
     ]
     episodes = queueing.queue_many(actor, plan.run, starts, plan.document["max_steps"])
@@ -138,6 +145,31 @@ def _gates(plan: Plan, arm: Arm) -> dict[str, Any]:
     """Return the tools whose calls wait for an approval in this arm, as an episode's policy holds them."""
     approvals = next((one.get("approve") for one in plan.document["arms"] if one["name"] == arm.name), None)
     return {"approve": approvals} if approvals else {}
+
+
+def _own_tools(plan: Plan, tasks: Collection[tuple[str, int]]) -> dict[tuple[str, int], list[str]]:
+    """Return the tools that each task needs, if the plan offers fewer than all. Raises `BadPlan` for a task of which
+    that is unknown."""
+    if plan.document.get("tools") is None:
+        return {}
+    own = {task: own_tools.needed_by(*task) for task in tasks}
+    if missing := sorted(task for task, names in own.items() if not names):
+        scenario, idx = missing[0]
+        raise BadPlan(f"plan.tools: {scenario}/{idx} has no script that calls a tool, so its own tools are unknown.")
+    return own
+
+
+def _offering(plan: Plan, cell: NewTry, own: Mapping[tuple[str, int], list[str]]) -> dict[str, Any]:
+    """Return the tools that an episode offers, as its policy holds them: the same ones in every arm."""
+    if not own:
+        return {}
+    scenario, idx, _ = cell.task
+    draw = hashlib.sha256(f"{plan.document['shuffle']}\n{scenario}/{idx}\n{cell.seed}".encode()).hexdigest()[:16]
+    return {
+        "tools": OfferedTools(
+            per_task=plan.document["tools"]["per_task"], own=own[scenario, idx], draw=draw
+        ).model_dump()
+    }
 
 
 def rules_of(plan: Plan) -> dict[str, Any]:

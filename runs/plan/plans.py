@@ -185,12 +185,19 @@ class PlannedArm(Strict):
         return self
 
 
+class ToolsOffered(Strict):
+    """How many tools a task offers: those that its oracle or demonstration calls, and others up to `per_task`."""
+
+    per_task: Whole = Field(ge=1, le=500)
+
+
 class PlanDocument(Strict):
     """A whole plan. `tasks` is a list of `scenario/idx` or a filter; `control` names the arm to compare with, the first
     by default; `primary` the one whose contrast with it leads, by default the first. `shuffle` seeds the order in which
     tasks are run and read. `environment` names a server of `AWMWEB_ENVIRONMENTS`; `texts` has the texts of listed tasks
     that only this server knows. `complete_at` is the reward from which an episode on a server without verifiers counts
-    as complete. `options` are those of the models of all arms, and replace those of their endpoints."""
+    as complete. `options` are those of the models of all arms, and replace those of their endpoints. With `tools`
+    each task offers fewer tools, the same ones in every arm."""
 
     name: Name
     tasks: Tasks = TaskFilter()
@@ -211,6 +218,7 @@ class PlanDocument(Strict):
     texts: dict[str, Prose] | None = None
     complete_at: StrictFloat = Field(COMPLETE_AT, ge=-1e9, le=1e9)
     options: Options | None = None
+    tools: ToolsOffered | None = None
     start: bool = True
 
     @field_validator("control", "primary", mode="before")
@@ -241,6 +249,8 @@ class PlanDocument(Strict):
             raise ValueError(f"texts: {unlisted[0]!r} is not in the list of tasks")
         if self.texts and self.environment == "awm":
             raise ValueError("texts are for tasks of a further server; the built-in one has those of its packs")
+        if self.tools and self.environment != "awm":
+            raise ValueError("tools are chosen by a task's oracle, which tasks of a further server do not have")
         return self
 
     def _share_environment(self) -> None:
@@ -269,8 +279,9 @@ class PlanDocument(Strict):
             del plan["complete_at"]
         if not self.primary:
             del plan["primary"]
-        if self.options is None:
-            del plan["options"]
+        for name in ("options", "tools"):
+            if plan[name] is None:
+                del plan[name]
         if isinstance(plan["tasks"], dict) and not plan["tasks"]["partial"]:
             del plan["tasks"]["partial"]
         for arm in plan["arms"]:

@@ -26,7 +26,7 @@ from awmclient.errors import BoundaryFault, Unreachable
 from awmclient.loop.restoring import restore
 from awmclient.loop.rollout import rollout
 from awmclient.policies import Policy
-from awmclient.schema import Fault, Outcome
+from awmclient.schema import Fault, OfferedTools, Outcome
 from awmenv import spans
 from awmenv.client import EnvironmentClient, socket_url
 from awmenv.errors import AwmenvError, CapacityReached, ServerTimeout, ServerUnreachable, SessionLost
@@ -325,6 +325,7 @@ async def _through(
         on_end=verify,
         approve=episode.policy.get("approve") or (),
         ask=ask,
+        tools=OfferedTools.of(episode.policy.get("tools")),
         span=_span,
         **limits,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from curriculum import counting, snapshots
+from curriculum import counting, next_tasks, snapshots
 from curriculum.models import LevelOpened, Snapshot
 from curriculum.record import steering, taking
 from episodes.models import Episode
@@ -259,3 +259,13 @@ def test_episodes_of_a_replaced_version_count_in_no_rate(train, monkeypatch):
     rows = {row["task"]: row for row in content(train)["tasks"]}
     assert (rows["shop/4"]["solo"], rows["shop/4"]["other_versions"]) == (0, 1)
     assert rows["shop/5"]["solo"] == 1 and "other_versions" not in rows["shop/5"]
+
+
+def test_next_offers_fewer_tools_if_the_plan_says_so(project, monkeypatch):
+    monkeypatch.setattr(next_tasks.packs, "packs", lambda: [])
+    monkeypatch.setattr(taking.own_tools, "needed_by", lambda scenario, idx: ["sell"] if idx else [])
+    train = Trainer(project, tools={"per_task": 3})
+    served = {one["task_idx"]: one.get("offered") for one in train.next(12, seed=3, run=train.run.pk)[1]["tasks"]}
+    assert served.pop(0) is None and len(served) == 11
+    assert all(one["per_task"] == 3 and one["own"] == ["sell"] for one in served.values())
+    assert len({one["draw"] for one in served.values()}) == 11

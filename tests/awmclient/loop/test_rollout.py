@@ -12,7 +12,7 @@ from awmclient.choosing.scripted import ScriptedPolicy
 from awmclient.errors import SeqGap, Unreachable
 from awmclient.loop.rollout import rollout
 from awmclient.policies import Turn
-from awmclient.schema import CONTROL_TOOLS
+from awmclient.schema import CONTROL_TOOLS, OfferedTools
 from awmclient.testing import FakeEnv, FakeResult, MemoryDashboard, MemoryEpisode
 from awmclient.words.encoding import encode
 from awmclient.words.toolcalls import Call
@@ -474,3 +474,24 @@ async def test_what_the_dashboard_would_refuse_is_recorded_as_words(value):
     for said in (call["arguments"]["item"], call["result"]["value"]):
         assert "cut: " in str(said) or said == "inf"
     assert parse_json(encode({"steps": [call]}))["steps"] == [call]
+
+
+async def test_withheld_tool_is_not_shown_and_unknown_if_called():
+    policy, dash = Watching(calls("set_price", item="mug", price=9), Turn(answer="end")), MemoryDashboard()
+    env = FakeEnv()
+    result, steps = await run(policy, env, dash, tools=OfferedTools(per_task=1, own=["get_item"], draw="1"))
+    assert [tool.name for tool in policy.views[0].tools] == ["get_item"]
+    assert [tool.name for tool in dash.book.entry(result.episode).plan.tools] == ["get_item"]
+    refused = next(step for step in steps if step["kind"] == "tool_call")
+    assert refused["reward_type"] == "tool_not_found" and "set_price" in refused["error"]
+
+
+def test_others_are_drawn_and_own_tools_are_always_offered():
+    listed = [f"tool_{number}" for number in range(20)]
+    offer = OfferedTools(per_task=5, own=["tool_7", "tool_3", "not_listed"], draw="a")
+    names = offer.names(listed)
+    assert len(names) == 5 and {"tool_3", "tool_7"} < set(names) and names == sorted(names, key=listed.index)
+    assert names == offer.names(listed) != OfferedTools(per_task=5, own=offer.own, draw="b").names(listed)
+    assert set(names) >= set(offer.names([*listed, "late"])) - {"late"}
+    assert OfferedTools(per_task=0, own=["tool_3"]).names(listed) == ["tool_3"]
+    assert OfferedTools.of(["tool_1"]) is None and OfferedTools.of(None) is None
