@@ -1,5 +1,6 @@
-"""How long is the first prompt of a task? `python bench/prompts.py` prints the table of docs/measured/prompts.md, by the
-tokenizer of SmolLM2 (`make install-llm`), for the starter pack and the desks of `make train-demo`.
+"""How long is the first prompt of a task? `python bench/prompts.py` prints the table of docs/measured/prompts.md.
+
+By the tokenizer of SmolLM2 (`make install-llm`), for the starter pack and the desks of `make train-demo`.
 
 Each scenario's app is imported here, as it comes with awmweb. llama.cpp renders the prompt with the template that
 `manage.py model serve` uses, and counts its tokens.
