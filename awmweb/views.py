@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -32,7 +33,7 @@ from episodes.visible import visibility
 from experts import llm
 from experts.find import board
 from experts.models import Ask
-from experts.who import advisers, online
+from experts.who import advisers, eligibility, online, policies
 from experts.who.eligibility import Spot
 from people import operating
 from people.access import (
@@ -80,8 +81,9 @@ def _shell(request: HttpRequest) -> dict[str, Any] | None:
     if membership is None:
         return None
     now = timezone.now()
-    waiting = scoped(Ask.objects.to_take(now), membership.project).order_by("deadline_at")
-    nearest = waiting.only("created_at", "deadline_at").first()
+    me = person(membership)
+    waiting = eligibility.claimable(me, now).free
+    asked_at, due = waiting[0] if waiting else (None, None)
     shell = {
         "name": display_name(membership.user),
         "role": membership.role,
@@ -101,13 +103,13 @@ def _shell(request: HttpRequest) -> dict[str, Any] | None:
         "all_projects": addresses.without_project("projects"),
         "sign_out": addresses.without_project("logout"),
         "has_factors": settings.AWMWEB_MFA,
-        **_duty(person(membership)),
+        **_duty(me),
         "archived": membership.project.archived_at is not None,
         "audits": holds(person(membership), may_manage_projects),
-        "open": waiting.count(),
-        "nearest": nearest.deadline_at if nearest else None,
-        "budget": (nearest.deadline_at - nearest.created_at).total_seconds() if nearest else None,
-        "left": (nearest.deadline_at - now).total_seconds() if nearest else None,
+        "open": len(waiting),
+        "nearest": due,
+        "budget": (due - asked_at).total_seconds() if due and asked_at else None,
+        "left": (due - now).total_seconds() if due else None,
     }
     return shell | navigation.places(request, shell)
 
@@ -122,7 +124,14 @@ def _duty(actor: Actor) -> dict[str, Any]:
     """Return the person's key if their role can answer, and whether and until when they are set to Away."""
     advises = advisers.may_be_present(actor.role, None)
     away = online.away_of(actor, timezone.now()) if advises else None
-    return {"me": actor.key if advises else "", "away": away is not None, "until": away and away.away_until}
+    mine = advisers.member_of(actor, policies.desk_of(actor.project)) if advises else None
+    takes = json.dumps({"skills": sorted(mine.skills), "every_tier": mine.is_senior}) if mine is not None else ""
+    return {
+        "me": actor.key if advises else "",
+        "takes": takes,
+        "away": away is not None,
+        "until": away and away.away_until,
+    }
 
 
 @require_GET

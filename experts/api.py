@@ -24,6 +24,7 @@ from experts.record import advising, attaching, closing, desk, opening, pausing,
 from experts.rules.decisions import Misfit
 from experts.rules.file_types import TEXT
 from experts.rules.second_look import Returned
+from experts.who.advisers import reach_of
 from people.access import Actor, visible_or_404
 from people.http import REFUSALS, actor_of, answer_of, refuse_unknown
 from people.served import served
@@ -38,7 +39,8 @@ BYTES = {"schema": {"type": "string", "format": "binary"}}
 def open_ask(request: HttpRequest, payload: schema.AskOpen) -> Status[schema.AskView]:
     actor = actor_of(request)
     ask, made = opening.open_ask(actor, payload)
-    return Status(201 if made else 200, ask_view(ask, ask.expected_wait_s))
+    missing = reach_of(actor.project, timezone.now()).missing(ask.skills) if ask.is_open and ask.skills else []
+    return Status(201 if made else 200, ask_view(ask, ask.expected_wait_s, missing))
 
 
 @router.post(

@@ -14,7 +14,7 @@ class ExpertsConfig(AppConfig):
         from episodes.find import columns, sorting
         from episodes.record import recording
         from experts import endings, looking, notifications
-        from experts.find import failing
+        from experts.find import failing, unstaffed
         from experts.record import advising, closing, queue
         from notices import subjects
         from people import operating
@@ -27,3 +27,4 @@ class ExpertsConfig(AppConfig):
         sorting.register("waited", endings.by_wait)
         subjects.register(notifications.AskKind())
         operating.register("expert models", failing.models)
+        operating.register("skills", unstaffed.skills)

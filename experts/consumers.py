@@ -26,6 +26,7 @@ from experts.api import get_ask, looked_at
 from experts.events import ask_topic
 from experts.find.reading import more_to_take, open_asks
 from experts.models import Ask
+from experts.who.eligibility import claimable
 from notices.events import person_topic
 from people.access import Actor, is_id, may_see_queue
 from people.errors import AppError, NotFound
@@ -59,6 +60,8 @@ def _open_now(actor: Actor) -> dict[str, Any]:
     return {
         "asks": [ask.model_dump(mode="json", exclude={"context"}) for ask in asks],
         "more": more_to_take(actor, asks),
+        # what the badge leaves out: a missing skill, the senior's, or declined
+        "for_others": claimable(actor, timezone.now()).others,
     }
 
 

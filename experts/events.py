@@ -32,6 +32,7 @@ def tell(ask: Ask) -> None:
         "seq": ask.seq,
         "status": ask.status,
         "tier": ask.tier,
+        "skills": ask.skills,
         "deadline_at": events.stamp(ask.deadline_at),
         "delivered_at": events.stamp(ask.delivered_at) if ask.delivered_at else None,
         "consumed_at": events.stamp(ask.consumed_at) if ask.consumed_at else None,

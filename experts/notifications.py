@@ -10,12 +10,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils import timezone
+
 from experts import endings
 from experts.find.answer_links import answer_path
 from experts.models import Ask
-from experts.who.advisers import to_tell
+from experts.who.advisers import reach_of, to_tell
 from experts.who.policies import desk_of
 from notices.subjects import KEEP, Relevance, put_off, skip
+from people.text.plain_text import clean
 from people.text.prose import without_marks
 
 KIND = "ask"
@@ -54,6 +57,10 @@ class AskSubject:
 
     def title(self, open_count: int) -> str:
         more = f" ({open_count} open)" if open_count > 1 else ""
+        if missing := reach_of(self.ask.project, timezone.now()).missing(self.ask.skills):
+            return (
+                f"No member of {self.ask.project.slug} has the skill {', '.join(map(clean, missing))}: an agent waits"
+            )
         return f"An agent asks in {self.ask.project.slug}{more}"
 
     def recipients(self, now: datetime) -> set[str]:

@@ -150,6 +150,8 @@ class AskView(Shape):
     status: AskStatus
     deadline_at: datetime
     expected_wait_s: float | None = None
+    missing_skills: list[str] | None = None
+    """Of a new ask: required skills that no one has who could answer. It waits for its deadline."""
     reason: str | None = None
     advice: Advice | None = None
     delivered_at: datetime | None = None

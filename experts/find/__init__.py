@@ -1,6 +1,7 @@
 """What does a person see of the queue?
 
     reading       asks as their asker sees them
+    unstaffed     skills of asks that no one has
     failing       expert models that do not answer
     filters       facets, search and sort of the queue
     board         queue rows, their order, headline

@@ -89,6 +89,8 @@ class AskRow:
     reached: str
     declined: str
     lacks: list[str]
+    missing: list[str]
+    """Skills that no one has who could answer it."""
     if_declined: str
     """What declining it would lead to."""
     acted: int
@@ -241,6 +243,7 @@ def _row(ask: Ask, spot: Spot, seen: RowReader) -> AskRow:
         reached=reached(ask, spot.held(now)),
         declined=f"Declined by {', '.join(declined[:2])}." if declined and spot.place != PASSED else "",
         lacks=spot.lacks,
+        missing=seen.reach.missing(ask.skills) if spot.for_people else [],
         if_declined=declining.before(ask, seen.me, seen.reach, {one.author_key for one in declines}, now),
         acted=actions_in(ask.episode.strip[: ask.seq]),
         calls=proposed_lines(calls[:CALLS_SHOWN]),

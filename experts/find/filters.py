@@ -129,7 +129,8 @@ def matching(actor: Actor, spots: list[Spot], wish: QueueQuery, now: datetime) -
 def _belongs(spot: Spot, show: str, sizes: Counter[str]) -> bool:
     match show:
         case "unclaimed":
-            return spot.for_people and spot.place not in (MINE, HELD)
+            # those of others do not wait for this person
+            return spot.for_people and spot.place in (FREE, LOOKS)
         case "mine":
             return spot.place == MINE
         case "forme":

@@ -34,7 +34,7 @@ from experts.rules import decision_fields
 from experts.rules.decision_fields import Fields
 from experts.rules.file_types import MOST_BYTES
 from experts.rules.routing import LEASE_S, next_tier
-from experts.who import declining, eligibility
+from experts.who import advisers, declining, eligibility
 from people.access import Actor
 from people.text.plain_text import clean
 from people.text.prose import is_markdown
@@ -113,7 +113,9 @@ def _barred(actor: Actor, ask: Ask, now: datetime) -> str:
     # also while a model has it, where the place says only that
     if Decline.objects.filter(ask=ask, author_key=actor.key).exists():
         return f"You declined. {declining.after(ask, now)}"
-    return board.barred(eligibility.spot_of(actor, ask.pk, now))
+    why = board.barred(eligibility.spot_of(actor, ask.pk, now))
+    no_one = why and advisers.reach_of(ask.project, now).missing(ask.skills)
+    return f"{why} No member has that: an admin can set it on Members." if no_one else why
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,13 @@ NOT_LISTED = ("episode__tools", "episode__policy", "episode__final_answer")
 """Large columns that no list shows."""
 
 
-def ask_view(ask: Ask, expected_wait_s: float | None = None) -> AskView:
+def ask_view(ask: Ask, expected_wait_s: float | None = None, missing: Sequence[str] = ()) -> AskView:
     return AskView(
         id=ask.pk,
         status=ask.status,
         deadline_at=ask.deadline_at,
         expected_wait_s=expected_wait_s,
+        missing_skills=list(missing) or None,
         reason=ask.reason or None,
         advice=ask.accepted.value() if ask.accepted else None,
         delivered_at=ask.delivered_at,

@@ -17,6 +17,7 @@ from experts.who.policies import desk_of
 from people.access import Actor
 from people.models import Membership, Project, Role, display_name, granted
 
+LEADS = (Role.ADMIN, Role.RESEARCHER)
 ADVISERS = (Role.ADMIN, Role.RESEARCHER, Role.EXPERT)
 
 
@@ -148,11 +149,20 @@ def _fit_scripts(needs: Collection[str], tier: str, present: Mapping[str, Sequen
     return fit if tier != Tier.SENIOR else set()
 
 
+def leads_of(project: Project, now: datetime) -> set[str]:
+    """Return the keys of those who can set skills, or transfer and cancel asks."""
+    rows = Membership.objects.current(now).filter(project=project, role__in=LEADS)
+    return {f"user:{user}" for user in rows.values_list("user", flat=True)}
+
+
 def to_tell(ask: Ask, now: datetime) -> set[str]:
     """Return the keys of those to notify about this ask: they can answer it and are not set to Away. One that was
-    handed to a colleague concerns only them."""
+    handed to a colleague concerns only them, and one that requires a skill that no one has the leads."""
     away = Presence.objects.set_away(now).filter(project=ask.project).values_list("actor_key", flat=True)
-    fit = pool(ask, now)[0]
+    reach = reach_of(ask.project, now)
+    if reach.missing(ask.skills):
+        return leads_of(ask.project, now)  # no one can answer it: those who set skills, transfer or cancel
+    fit = reach.able(ask.skills, ask.tier) - _declined(ask)
     # the colleague alone, as long as they can still answer it
     return (fit & {ask.handed_to} or fit) - set(away)
 

@@ -124,6 +124,29 @@ def open_of(actor: Actor, now: datetime) -> AskQuerySet:
     return scoped(Ask.objects.filter(status=AskStatus.OPEN, deadline_at__gt=now), actor.project)
 
 
+@dataclass(frozen=True)
+class Claimable:
+    """The unclaimed asks of a project, for one person."""
+
+    free: list[tuple[datetime, datetime]]
+    """When those that this person can claim were asked, and by when they are due, nearest first."""
+    others: list[str]
+    """The IDs of those that only others can claim."""
+
+
+def claimable(actor: Actor, now: datetime) -> Claimable:
+    """Return the unclaimed asks; a person who answers none can see, but not claim, all of them."""
+    asks = scoped(Ask.objects.to_take(now), actor.project).order_by("deadline_at")
+    rows = list(asks.values_list("pk", "skills", "tier", "created_at", "deadline_at"))
+    can = advisers.may_be_present(actor.role, actor.scope) and actor.person is not None
+    me = advisers.member_of(actor, policies.desk_of(actor.project)) if can and rows else None
+    if me is None:
+        return Claimable([row[3:] for row in rows], [])
+    declined = set(Decline.objects.filter(author_key=actor.key, ask__in=asks).values_list("ask", flat=True))
+    fits = {pk: pk not in declined and me.may_take(skills, tier) for pk, skills, tier, *_ in rows}
+    return Claimable([row[3:] for row in rows if fits[row[0]]], [row[0] for row in rows if not fits[row[0]]])
+
+
 def spots(actor: Actor, now: datetime, *, turns: bool = False) -> list[Spot]:
     """Return the project's open asks, those for people first.
 

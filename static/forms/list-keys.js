@@ -89,6 +89,7 @@ export function open() {
 async function action(row, name, fields = {}) {
   const { ok, answer, error } = await post(row.dataset.actions.replace(/x$/, name), new URLSearchParams(fields));
   say(ok ? answer.said : error.message, !ok);
+  if (ok && name === "pass") document.dispatchEvent(new CustomEvent("awm:declined", { detail: { ask: row.dataset.key } }));
   document.dispatchEvent(new Event("awm:look-again"));
 }
 

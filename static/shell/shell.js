@@ -65,6 +65,28 @@ function ringNow() {
 }
 
 
+const leftOut = new Set(); // declined by this person, or for others when the page opened
+
+/** Return what this person can claim; null of one who only looks. */
+function takes() {
+  const own = typeof document === "undefined" ? "" : byId("bell")?.dataset.takes;
+  return own ? JSON.parse(own) : null;
+}
+
+/**
+ * Return whether a person with these skills can claim an ask.
+ * @param {{tier?: string, skills?: string[]}} ask
+ * @param {{skills: string[], every_tier: boolean} | null} who
+ */
+export const canTake = ({ tier, skills = [] }, who) => !who || (skills.every((skill) => who.skills.includes(skill)) && (tier !== "senior" || who.every_tier));
+
+/** Count an ask no more that this person has declined. */
+function declined({ detail }) {
+  leftOut.add(detail.ask);
+  open.delete(detail.ask);
+  ringNow();
+}
+
 const MODELS_TIERS = new Set(["llm", "cache"]);
 
 /**
@@ -74,6 +96,7 @@ const MODELS_TIERS = new Set(["llm", "cache"]);
 export function noteAsk(frame, asks = open, rest = beyond) {
   if (frame.type === "queue") {
     asks.clear();
+    for (const id of frame.for_others || []) leftOut.add(id);
     for (const ask of frame.asks) keep(asks, ask.id, ask);
     Object.assign(rest, { count: frame.more || 0, left: new Set() });
     return true;
@@ -91,8 +114,8 @@ export function noteAsk(frame, asks = open, rest = beyond) {
   return had !== JSON.stringify([asks.get(frame.ask), rest.count]);
 }
 
-function keep(asks, id, { tier, deadline_at: deadline, lease_until: until = null }) {
-  if (!MODELS_TIERS.has(tier)) asks.set(id, { deadline, until });
+function keep(asks, id, { tier, skills, deadline_at: deadline, lease_until: until = null }) {
+  if (!MODELS_TIERS.has(tier) && !leftOut.has(id) && canTake({ tier, skills }, takes())) asks.set(id, { deadline, until });
 }
 
 /** Return the nearest deadline, or null. */
@@ -270,6 +293,7 @@ function start() {
   startSent();
   const path = document.body.dataset.queue;
   if (!path) return;
+  document.addEventListener("awm:declined", declined);
   startDuty();
   startSound();
   watch(path, {

@@ -223,7 +223,7 @@ def test_hostile_words_stay_one_line_of_text(ada, settings):
 
 def test_every_kind_of_condition_is_registered():
     """A new kind is a check of its app and a line here, and Home lists it."""
-    kinds = {"disk", "valkey", "channels", "expert models", "agent models", "environment servers", "judge"}
+    kinds = {"disk", "valkey", "channels", "expert models", "agent models", "environment servers", "judge", "skills"}
     assert set(operating.kinds()) == kinds
 
 

@@ -11,7 +11,7 @@ import { chosen, helpOf, read, shapeOf, turnedWords, typeOf, valueOf } from "../
 import { jumpsFrom } from "../../static/steps/look-ahead.js";
 import { nextMark, nextSaid, withStep } from "../../static/steps/scrubber.js";
 import { backWords } from "../../static/shell/connection.js";
-import { nearestOf, noteAsk, ripe } from "../../static/shell/shell.js";
+import { canTake, nearestOf, noteAsk, ripe } from "../../static/shell/shell.js";
 
 test("seconds read as a clock and never below zero", () => {
   assert.deepEqual([0, 9.9, 42, 138, 3600, 3725, -3].map(clock), ["0:00", "0:09", "0:42", "2:18", "1:00:00", "1:02:05", "0:00"]);
@@ -231,4 +231,16 @@ test("times stand in the reader's zone, and a tooltip names it", () => {
   const [here, full] = [timeIn(at, "minute"), inFull(at)];
   assert.match(here, /^Nov \d+, 2026 \d\d:05$/);
   assert.match(full, /^Nov \d+, 2026, \d\d:\d\d:09 \S+$/);
+});
+
+test("the badge counts what a person can claim: skills, the senior's, and not what they declined", () => {
+  const who = { skills: ["tax"], every_tier: false };
+  assert.equal(canTake({ tier: "people", skills: ["tax"] }, who), true);
+  assert.equal(canTake({ tier: "people", skills: ["tax", "law"] }, who), false);
+  assert.equal(canTake({ tier: "senior" }, who), false);
+  assert.equal(canTake({ tier: "senior", skills: ["law"] }, null), true);
+  const asks = new Map();
+  const listed = { tier: "people", deadline_at: "2026-01-01T00:02:00Z" };
+  noteAsk({ type: "queue", asks: [{ id: "mine", ...listed }, { id: "theirs", ...listed }], for_others: ["theirs"] }, asks);
+  assert.deepEqual([...asks.keys()], ["mine"]);
 });
