@@ -5,6 +5,7 @@ Imports nothing, so that the supervisor (`awmweb.embedded`) stays small.
     settings     settings from environment variables
     urls         all addresses
     navigation   the bar, its menus, what is marked
+    searching    what the command palette finds
     old_addresses  where renamed pages are now
     asgi         HTTP, sockets, MCP on one port
     middleware   refusals as pages

@@ -23,7 +23,7 @@ PATTERN = rf"^(?P<name>{'|'.join(RENAMED)})[/.]"
 
 def moved(request: HttpRequest, name: str) -> HttpResponse:
     """Redirect to the page of today, with what follows its old name and the query."""
-    query = request.META.get("QUERY_STRING", "")
+    _, mark, query = request.get_full_path().partition("?")
     rest = escape_uri_path(request.path_info[len(f"/{name}") :])
-    address = f"{get_script_prefix()}{RENAMED[name]}{rest}{'?' if query else ''}{query}"
+    address = f"{get_script_prefix()}{RENAMED[name]}{rest}{mark}{query}"
     return HttpResponsePermanentRedirect(address, preserve_request=request.method != "GET")

@@ -40,6 +40,7 @@ urlpatterns = [
     # first: patterns are tried in order, and most requests are calls
     path("api/v1/", api.urls),
     path("", views.home, name="home"),
+    path("search/", views.search, name="search"),
     path("health", views.health, name="health"),
     path("metrics", page.metrics, name="scrape"),
     path("demo/again", views.play_demo, name="play_demo"),

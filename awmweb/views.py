@@ -17,11 +17,12 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
+from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
 
 from awmclient.choosing import testing
 from awmclient.choosing.chat import EndpointConfig
-from awmweb import beat, navigation
+from awmweb import beat, navigation, searching
 from awmweb.demo import removing
 from awmweb.erasing import episodes as erasing
 from episodes import events
@@ -57,6 +58,7 @@ from people.errors import AWAY, NotFound, away_of
 from people.models import Membership, display_name
 from people.requests import addresses
 from people.requests.forms import text_of
+from people.requests.parts import part_of
 from people.text.in_words import count, duration
 from people.text.plain_text import clean
 from people.text.zones import midnight, zone_name, zone_of
@@ -168,6 +170,17 @@ def home(request: MemberRequest) -> HttpResponse:
             "demo": removing.demo_of(actor) if holds(actor, may_manage_projects) else None,
         },
     )
+
+
+@require_GET
+@part_of("home", title="Search")
+@member_required(may_read)
+def search(request: MemberRequest) -> HttpResponse:
+    """Return what a text finds, for the command palette."""
+    typed = " ".join(clean(text_of(request.GET, "q", searching.WORDS_MAX)).split())
+    groups = searching.search(request.actor, typed)
+    context = {"groups": groups, "typed": typed, "query": urlencode({"q": typed})}
+    return render(request, "awmweb/_found.html", context)
 
 
 def _headline(actor: Actor, spots: list[Spot], now: datetime) -> tuple[str, datetime | None]:

@@ -18,7 +18,7 @@ export function stepped(key, at, count) {
  */
 export function walk(dialog, selector) {
   dialog.addEventListener("keydown", (event) => {
-    const all = [...dialog.querySelectorAll(selector)];
+    const all = [...dialog.querySelectorAll(selector)].filter((one) => !one.closest("[inert]"));
     const to = stepped(event.key, all.indexOf(/** @type {HTMLElement} */ (document.activeElement)), all.length);
     if (to < 0) return;
     event.preventDefault();

@@ -1,4 +1,5 @@
-// The command palette (`Ctrl+K`): the keys of this page and the links of the menus, found by their text.
+// The command palette (`Ctrl+K`): the keys of this page and the links of the menus, found by their text, and below them
+// what the server finds in the project, which htmx fetches (`awmweb/searching.py`).
 
 import { act, bind, caps, usableKeys } from "./keys.js";
 import { walk } from "./arrow-keys.js";
@@ -33,7 +34,16 @@ export function startPalette() {
   /** @type {HTMLDialogElement} */
   const dialog = document.getElementById("palette");
   if (!dialog) return;
-  const [field, list] = [dialog.querySelector("input"), dialog.querySelector("ul")];
+  const [field, list] = [dialog.querySelector("input"), dialog.querySelector("[data-commands]")];
+  const found = dialog.querySelector("#found");
+  const tell = () => {
+    dialog.querySelector("[data-none]").hidden = shown.length > 0 || found.childElementCount > 0;
+  };
+  // what another text found is drawn until this one's arrives, and no press opens it
+  const outdate = () => {
+    field.dispatchEvent(new CustomEvent("htmx:abort", { bubbles: true }));
+    found.inert = true;
+  };
   let shown = [];
   const show = () => {
     shown = matching(entries(), field.value).slice(0, SHOWN);
@@ -50,28 +60,38 @@ export function startPalette() {
       item.append(button);
       return item;
     }));
-    dialog.querySelector("[data-none]").hidden = shown.length > 0;
+    tell();
   };
   const go = (n) => {
-    if (!shown[n]) return;
+    if (!shown[n]) return false;
     dialog.close();
     shown[n].go();
+    return true;
   };
   bind("palette", () => {
     field.value = "";
+    outdate();
+    found.replaceChildren();
     dialog.showModal();
     show();
   });
-  field.addEventListener("input", show);
+  field.addEventListener("input", () => {
+    outdate();
+    show();
+  });
+  dialog.addEventListener("htmx:afterSwap", () => {
+    found.inert = false;
+    tell();
+  });
   dialog.addEventListener("submit", (event) => {
     event.preventDefault();
-    go(0);
+    if (!go(0) && !found.inert) found.querySelector("a")?.click();
   });
   dialog.addEventListener("keydown", (event) => {
     if (event.key !== "ArrowDown" || document.activeElement !== field) return;
     event.preventDefault();
     event.stopImmediatePropagation(); // the first step enters the list and does not skip its first entry
-    list.querySelector("button")?.focus();
+    /** @type {HTMLElement} */ (dialog.querySelector("[data-entry]"))?.focus();
   });
   walk(dialog, "[data-entry]");
   list.addEventListener("click", (event) => {

@@ -180,6 +180,6 @@ export const KEYS = [
   { id: "next-review", keys: ["Enter"], words: "open, or review next", page: "reviews", line: true },
 
   { id: "leave", keys: ["Escape"], words: "leave field", page: "*", line: true, inField: true, onlyField: true },
-  { id: "palette", keys: ["Ctrl+k"], words: "search commands and pages", page: "*", inField: true },
+  { id: "palette", keys: ["Ctrl+k"], words: "search everything, or run a command", page: "*", inField: true },
   { id: "help", keys: ["?"], words: "keyboard shortcuts", page: "*", line: true },
 ];
