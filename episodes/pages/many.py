@@ -7,7 +7,6 @@ to `recording.py` and `saved_views.py`.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -24,7 +23,7 @@ from pydantic import Field
 
 from episodes.find import columns as columns_of_apps
 from episodes.find import facets, narrowing, recent, search, sorting
-from episodes.find.facets import COUNTED, Chip, Facet, ListCounts, ListQuery
+from episodes.find.facets import COUNTED, ListCounts, ListQuery
 from episodes.find.narrowing import SAID, matching
 from episodes.find.selection import NOT_VERIFIED, among, moment_of
 from episodes.models import Episode
@@ -32,6 +31,7 @@ from episodes.pages.comparing import MULTIPLES
 from episodes.record import recording
 from episodes.record.saved_views import EPISODE_VIEWS
 from episodes.show import wall
+from episodes.show.filter_form import DAY, filter_form, match_line
 from people.access import (
     Actor,
     MemberRequest,
@@ -48,7 +48,7 @@ from people.errors import AppError, Invalid
 from people.requests.addresses import is_visit
 from people.requests.forms import FormFields, Ticked, cut, read, text_of
 from people.requests.selections import keep, take
-from people.text.zones import zone_name, zone_of
+from people.text.zones import zone_of
 
 PAGE = 50
 SELECTED = 200
@@ -62,11 +62,9 @@ COLUMNS_MAX = 8
 """More do not fit beside each other."""
 NUMBERS = ("length", "asks", "duration", "started", "ended", "waited", "tokens")
 SHOWN = ("steps", "arm", "length", "asks", "duration", "started")
-NO_MATCH = "No episodes match."
 LAG_S = 10
 NOT_EXPORTED = ("q", "state", "tool", "asked", "error", "length", "briefed", "key", *SAID)
 """ListFilters of the list that exports do not have."""
-_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
 @require_GET
@@ -90,7 +88,9 @@ def episodes(request: MemberRequest) -> HttpResponse:
         "refused": refused,
         "lag": _lag() if wish.first("q") else "",
         "wish": wish,
-        "filters": _filters(request, wish, counted.facets),
+        "filters": filter_form(actor, wish, counted.facets, zone_of(request)),
+        "export_query": _export_query(wish),
+        "not_exported": _not_exported(wish),
         "found": rows,
         "look": look,
         "cursor": cursor,
@@ -187,38 +187,6 @@ def _look(wish: ListQuery) -> ListLook:
 
 
 @dataclass(frozen=True)
-class ListFilters:
-    """What the list is filtered by, and the form that changes it. `hidden` fields are shown elsewhere."""
-
-    chips: list[Chip]
-    facets: list[Facet]
-    days: dict[str, str]
-    zone: str
-    hidden: list[tuple[str, str]]
-    export_query: str
-    not_exported: list[str]
-
-    @property
-    def has_days(self) -> bool:
-        return any(self.days.values())
-
-
-def _filters(request: MemberRequest, wish: ListQuery, sieve: list[Facet]) -> ListFilters:
-    days = {name: _day(wish, name) for name in ("since", "until")}
-    others = [(name, one) for name, values in wish.without("q").items() for one in values if one != days.get(name)]
-    looks = [(name, values[0]) for name, values in wish.looks.items()]
-    return ListFilters(
-        facets.chips(request.actor.project, wish),
-        sieve,
-        days,
-        zone_name(zone_of(request)),
-        [*looks, *others],
-        _export_query(wish),
-        _not_exported(wish),
-    )
-
-
-@dataclass(frozen=True)
 class ListSelection:
     """What the bar below the list needs. `kept`: the episodes of a refused form; `live`: how many can be stopped."""
 
@@ -281,20 +249,8 @@ def _head(wish: ListQuery, name: str, order: str) -> Head:
     return Head(name, COLUMNS[name], css, wish.query(sort=[name if order == f"-{name}" else f"-{name}"]), now)
 
 
-def _day(wish: ListQuery, name: str) -> str:
-    """Return the first plain date of a filter, for its field; times from the API are shown as chips only."""
-    return next((value for value in wish.said.get(name, []) if _DAY.fullmatch(value)), "")
-
-
 def _count_line(counted: ListCounts, tally: wall.Tallies) -> str:
-    count = len(counted.ids)
-    if count > COUNTED:
-        return f"More than {COUNTED:,} episodes match."
-    if counted.window is not None:
-        match = "episode matches" if count == 1 else "episodes match"
-        return f"{f'{count:,}' if count else 'No'} {match} among the newest {recent.LOOKED:,}."
-    match = "episode matches" if tally.total == 1 else "episodes match"
-    return f"{count:,} of {tally.total_words} {match}." if count else NO_MATCH
+    return match_line(counted, (tally.total_words, "episode matches" if tally.total == 1 else "episodes match"))
 
 
 def _headline(tally: wall.Tallies) -> str:
@@ -333,7 +289,7 @@ def _export_query(wish: ListQuery) -> str:
 
 def _moment_of(text: str) -> str:
     try:
-        return moment_of(text).isoformat() if _DAY.fullmatch(text) else text
+        return moment_of(text).isoformat() if DAY.fullmatch(text) else text
     except Invalid:  # February 30; the list says so
         return text
 

@@ -11,6 +11,7 @@
     tables       rows that recorded steps touched
     alignment    two episodes side by side
     wall         live episodes and rows of lists
+    filter_form  filters of episodes as a form
     page         what one episode's page shows
     durability   words about parking, resuming and replay
     legend       texts of the legend

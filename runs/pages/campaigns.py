@@ -8,16 +8,20 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from episodes.find import facets
+from episodes.find.facets import ListCounts, ListQuery
 from episodes.find.selection import newest
 from episodes.record.saved_views import EPISODE_VIEWS
+from episodes.show.filter_form import filter_form, match_line
 from people.access import MemberRequest, holds, may_launch, may_see_asking, member_required
 from people.errors import AppError, Invalid
 from people.requests.form_ids import form_id
 from people.requests.forms import FormFields, number_in, read, text_of
+from people.text.zones import zone_of
 from runs.launch import launching
 from runs.models import Campaign
 from runs.play import campaigning, forking
@@ -54,18 +58,37 @@ def campaigns_page(request: MemberRequest) -> HttpResponse:
         "problem": problem,
         "typed": request.POST,
         "form_id": form_id(request.POST),
-        "views": list(EPISODE_VIEWS.of(request.actor)),
         "policies": launching.model_names(),
         "places": Campaign.Place.choices,
         "kinds": Campaign.Kind.choices,
         "points": form.points or ", ".join(map(str, timing.SHARES)),
-        "query": form.query or text_of(request.GET, "query"),
         "may_launch": holds(request.actor, may_launch),
         "most": campaigning.ROOTS,
         "roots_max": campaigning.ROOTS_MAX,
         "tries_max": forking.TRIES_MAX,
     }
+    if context["may_launch"]:
+        context |= _chosen(request, form.query)
     return render(request, "runs/campaigns.html", context, status=status)
+
+
+def _chosen(request: MemberRequest, typed: str) -> dict[str, Any]:
+    """Return the form of *Episodes* for those that a campaign forks, with how many match."""
+    query = QueryDict(typed.removeprefix("?")) if typed else request.GET
+    wish = ListQuery.read(query)
+    wish = ListQuery(wish.said) if wish.said else ListQuery.of(campaigning.FAILED)
+    refused, counted = "", ListCounts([], [])
+    try:
+        counted = facets.counted(request.actor, wish)
+    except Invalid as error:
+        refused = error.message
+    return {
+        "wish": wish,
+        "filters": filter_form(request.actor, wish, counted.facets, zone_of(request)),
+        "matching": refused or match_line(counted),
+        "total": bool(counted.facets),
+        "views": list(EPISODE_VIEWS.of(request.actor)),
+    }
 
 
 def _headline(some: int, active: int) -> str:
@@ -79,7 +102,6 @@ class CampaignForm(FormFields):
 
     do: str = ""
     name: str = ""
-    view: str = ""
     query: str = ""
     at: str = ""
     kind: str = "words"
@@ -99,7 +121,7 @@ def _start_in(form: CampaignForm) -> dict[str, Any]:
     numbers = {"tries": "4", "budget": "0", "most": f"{campaigning.ROOTS}"}
     texts = form.model_dump()
     return {
-        **{name: texts[name] for name in ("name", "view", "query", "at") if texts[name]},
+        **{name: texts[name] for name in ("name", "query", "at") if texts[name]},
         **{name: _whole(texts[name].strip() or standard, name) for name, standard in numbers.items()},
         **({"points": points} if points else {}),
         "change": change,

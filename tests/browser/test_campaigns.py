@@ -28,9 +28,11 @@ def test_a_campaign_is_estimated_launched_and_read_by_keys(house, person, failed
     page.get_by_role("link", name="What-if campaigns").focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/campaigns/")
-    page.get_by_label("Filters, as after the ? in the address of Episodes").fill(f"?run={failed}")
-    page.get_by_label("Times, in % of the turns").fill("0, 50")
     page.get_by_label("Branches per arm").fill("1")
+    page.locator("#roots .facet-rail").get_by_role("link", name="wrong ones").click()
+    expect(page.locator("#roots")).to_contain_text("3 episodes match.")
+    expect(page.get_by_label("Branches per arm")).to_have_value("1")  # what was typed stays
+    page.get_by_label("Times, in % of the turns").fill("0, 50")
     page.locator("[name=words]").focus()
     press(page, "Control+Enter")
     expect(page.get_by_role("alert")).to_contain_text("words")

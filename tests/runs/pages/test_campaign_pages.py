@@ -12,6 +12,7 @@ from awmweb.erasing.episodes import erase_episode
 from awmweb.erasing.persons import erase_person
 from episodes.models import Episode, Erratum, Fork, OutcomeHold, RejudgedEpisode, VerifierOutcome, VerifierVersion
 from episodes.record import rejudging
+from episodes.record.saved_views import EPISODE_VIEWS
 from people.access import person
 from people.record.members import ensure_member, issue_token
 from runs.models import Campaign, CampaignPoint
@@ -281,3 +282,20 @@ def test_a_fork_whose_branches_were_erased_stays_read(campaign):
     Episode.every.filter(fork=fork).delete()
     [read_at] = [one.read_at for one in forks.asked_in([fork.parent_id])[fork.parent_id] if one.pk == fork.pk]
     assert read_at == fork.created_at
+
+
+def test_form_of_episodes_chooses_and_counts_the_roots(campaign, ada, rita):
+    for row in Episode.objects.all():
+        row.outcomes.create(source="verifier", reward_type="others", reward=0.0)
+    EPISODE_VIEWS.save(ada, "one kind", "?scenario=kind_1&sort=length", shared=False)
+    page = html(as_person(ada).get("/campaigns/"))
+    assert "<b>8 episodes match.</b>" in page and "Outcome: Not complete" in page
+    assert '<input type="hidden" name="query" value="?outcome=others" form="launch">' in page
+    assert "kind_1</span> <small>4</small>" in page
+    assert 'href="?scenario=kind_1&amp;sort=length">one kind</a>' in page
+    narrow = html(as_person(ada).get("/campaigns/?scenario=kind_1&sort=length"))
+    assert "<b>4 episodes match.</b>" in narrow and 'value="?scenario=kind_1" form="launch"' in narrow
+    refused = html(as_person(ada).post("/campaigns/", {"do": "estimate", "query": "?scenario=kind_0"}))
+    assert "<b>4 episodes match.</b>" in refused and 'value="?scenario=kind_0" form="launch"' in refused
+    assert "No episode has this outcome." in html(as_person(ada).get("/campaigns/?outcome=never"))
+    assert as_person(rita).get("/campaigns/").status_code == 403
