@@ -268,6 +268,15 @@ def repaired_covers(dice: random.Random) -> bool | None:
     return None if scope is None or scope.interval is None else scope.interval[0] <= run.truth <= scope.interval[1]
 
 
+def repaired_fork_covers(dice: random.Random) -> bool | None:
+    """Make a change 25 points worse; people repair branches that it lost until it has won as much."""
+    treated, control = (ForkArm(16, 16, sum(dice.random() < rate for _ in range(16))) for rate in (0.35, 0.6))
+    fair = replace(treated, complete=max(treated.complete, control.complete))
+    now, first = (forked.finding(arm, control, "", "") for arm in (fair, treated))
+    span = rereading.fork(now, first).interval
+    return None if span is None else span[0] <= -0.25 <= span[1]
+
+
 @lru_cache
 def random_complete(rate: float) -> float:
     """Return the share of complete episodes with random offers at this rate, of 40,000."""
@@ -346,6 +355,8 @@ def cases() -> Iterator[PlantedCase]:
         yield PlantedCase("Siblings: interval of worth", world, siblings_cover(rollouts, nothing), covers=True)
     world = "100 tasks, 15 points worse, what it lost is repaired until it won as much"
     yield PlantedCase("Erratum: interval of a run", world, repaired_covers, covers=True, share=0.2)
+    world = "16 v 16, 25 points worse, what it lost is repaired until it won as much"
+    yield PlantedCase("Erratum: interval of a fork", world, repaired_fork_covers, covers=True)
     for rate in (0.1, 0.2, 0.3, 0.4):
         world = f"{rate:.0%} of turns, from 600 episodes drawn at 20%"
         yield PlantedCase("Curve: random offers", world, random_covers(rate), covers=True, share=0.3)

@@ -236,7 +236,7 @@ def _finding(
         return campaigned.finding(pairs, share=share, fixed=fixed)
 
     now = reading(ends)
-    first = forks.first_reading(ends, branches) if any(one.verdict for one in now.cells) else None
+    first = forks.first_reading(ends, branches) if any(one.interval for one in now.cells) else None
     return now if first is None else rereading.campaign(now, reading(first))
 
 

@@ -200,8 +200,8 @@ def shown_by(
         went_on = trees.continuations([branch for branch in branches if branch.pk in ends])
     if went_on is not None and _repeats_itself(fork, branches, ends, went_on):
         return forked.repeated(now)
-    # few differ, and only a difference that is said needs the first outcomes
-    first = first_reading(ends, branches) if now.verdict else None
+    # only what is said needs the first outcomes
+    first = first_reading(ends, branches) if now.interval is not None else None
     return now if first is None else rereading.fork(now, reading(first))
 
 

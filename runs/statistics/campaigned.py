@@ -14,7 +14,6 @@ from statistics import NormalDist
 
 from people.rates import Z
 from people.text.in_words import count, percent
-from runs.statistics import sentences
 from runs.statistics.deciding import is_shown, word
 from runs.statistics.forked import FIRST, ForkArm
 from runs.statistics.paired import Interval, cluster_interval, holm, sign_flip
@@ -226,9 +225,6 @@ def _cell(kind: str, at: int, pairs: Sequence[RootPair], measured: _Measured, p:
 def _sentence(kind: str, cells: Sequence[CampaignCell], places: int) -> str:
     """Return what a kind of tasks shows, and no more: the latest place at which the change is shown to help."""
     hidden = [one for one in cells if one.withheld]
-    if hidden and not any(one.verdict for one in cells):
-        corrected = [replace(one, verdict=one.withheld, withheld="") for one in cells]
-        return sentences.reread(_sentence(kind, corrected, places), "campaign")
     roots = max((one.roots for one in cells), default=0)
     on = "on this episode" if roots == 1 else f"on these {count(roots, 'episode')}"
     shown = {word: [one for one in cells if one.verdict == verdict] for word, verdict in WORDS.items()}

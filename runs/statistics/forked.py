@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import product
@@ -20,7 +20,7 @@ from typing import Any
 from people.text.in_words import count
 from runs.statistics.deciding import is_shown, word
 from runs.statistics.paired import SMALLEST_P, Interval, newcombe
-from runs.statistics.sentences import p_text, points, span_text
+from runs.statistics.sentences import WIDENED, p_text, points, span_text
 
 FIRST = 0.8
 """The share of an error that is for all that is asked before anything is read."""
@@ -195,6 +195,12 @@ def finding(
     lost = sum(one.lost for one in both)
     without = f" {lost:,} {'branch is' if lost == 1 else 'branches are'} without an outcome." if lost else ""
     return ForkFinding(*both, verdict, f"{counts}. {numbers}: {end}.{shared}{without}", delta, span, p)
+
+
+def widened(shown: ForkFinding, span: Interval) -> ForkFinding:
+    """Return what a fork shows with the interval of two readings, in its sentence as well."""
+    before, after = (f"{span_text(each)} (Newcombe" for each in (shown.interval or span, span))
+    return replace(shown, interval=span, sentence=f"{shown.sentence.replace(before, after)} {WIDENED}")
 
 
 def repeated(shown: ForkFinding) -> ForkFinding:

@@ -25,7 +25,7 @@ from runs.statistics.compare import CANCELLED, GAP, LOST_CLEARLY, Try, as_if, un
 from runs.statistics.deciding import Statement
 from runs.statistics.paired import Interval, cluster_interval, holm, newcombe
 from runs.statistics.prices import Price, price
-from runs.statistics.sentences import hangs_on, holds_for, not_shown, p_text, points, signed, span_text, void
+from runs.statistics.sentences import WIDENED, hangs_on, holds_for, not_shown, p_text, points, signed, span_text, void
 from runs.statistics.unanswered import never_answered, no_help
 
 FEWEST, FEWEST_OF_A_SIDE = 60, 30
@@ -422,6 +422,15 @@ def _running(tries: Sequence[Try], state: str, alpha: float) -> Anytime:
     words = f"Shown while running, at episode {since} of {planned}: completion is {verdict} where help is offered "
     words += f"(E {e:.3g}, may be read at any time). Interval so far {span_text(span)}."
     return Anytime(read, planned, span, verdict, since, words)
+
+
+def widened(effect: Effect, span: Interval | None, running: Interval) -> Effect:
+    """Return an effect with the intervals of two readings, in its sentence as well."""
+    now = effect.running
+    before, after = (f"Interval so far {span_text(each)}." for each in (now.interval, running))
+    look = replace(now, interval=running, sentence=now.sentence.replace(before, after))
+    wide = replace(effect, interval=span, running=look)
+    return replace(wide, sentence=f"{_sentence(wide)} {WIDENED}")
 
 
 def _turn(attempt: Try) -> tuple[int, float, int, int]:

@@ -130,6 +130,11 @@ def cluster_interval(sums: Sequence[float], sizes: Sequence[float], z: float = Z
     return delta, (max(-1.0, delta - wide), min(1.0, delta + wide))
 
 
+def hull(now: Interval | None, first: Interval | None) -> Interval | None:
+    """Return the interval that holds both; that of now if the other has none."""
+    return now if now is None or first is None else (min(now[0], first[0]), max(now[1], first[1]))
+
+
 def holm(ps: Sequence[float]) -> list[float]:
     """Return Holm's adjusted p of several planned contrasts, in their order."""
     adjusted, highest = [0.0] * len(ps), 0.0

@@ -8,16 +8,16 @@ reason for it. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from runs.statistics import campaigned, deciding, sentences
-from runs.statistics.campaigned import CampaignFinding
+from runs.statistics import campaigned, deciding, forked, offers, sentences
+from runs.statistics.campaigned import CampaignCell, CampaignFinding
 from runs.statistics.contrast import Contrast, Running, UnitResult
 from runs.statistics.forked import ForkFinding
 from runs.statistics.offers import Anytime, Effect
-from runs.statistics.paired import Interval
+from runs.statistics.paired import hull
 
 InWords = Callable[[Contrast, UnitResult], str]
 Said = TypeVar("Said", Running, Anytime)
@@ -39,31 +39,52 @@ def contrast(now: Contrast, first: Contrast, corrected: Mapping[str, int] | None
 
 
 def effect(now: Effect, first: Effect) -> Effect:
-    """Return the effect of an offer without what the first outcomes did not show."""
-    corrected = replace(now, running=_timeless(now.running, first.running))
+    """Return the effect of an offer without what the first outcomes did not show, with intervals that hold both."""
+    span, running = hull(now.interval, first.interval), hull(now.running.interval, first.running.interval)
+    wide = now
+    if running is not None and (span, running) != (now.interval, now.running.interval):
+        wide = offers.widened(now, span, running)
+    corrected = replace(wide, running=_timeless(wide.running, first.running))
     if not _is_new(now.verdict, first.verdict):
-        return corrected if corrected == now else replace(corrected, sentence=corrected.running.sentence)
+        return corrected if corrected == wide else replace(corrected, sentence=corrected.running.sentence)
     return replace(corrected, verdict="withheld", sentence=sentences.reread(now.sentence))
 
 
 def fork(now: ForkFinding, first: ForkFinding) -> ForkFinding:
-    """Return what a fork shows without what the first outcomes of its branches did not show."""
-    if not _is_new(now.verdict, first.verdict):
-        return now
-    return replace(now, verdict="", sentence=sentences.reread(now.sentence, "fork"))
+    """Return what a fork shows without what the first outcomes of its branches did not show, with an interval that
+    holds both."""
+    span = hull(now.interval, first.interval)
+    if _is_new(now.verdict, first.verdict):
+        return replace(now, verdict="", interval=span, sentence=sentences.reread(now.sentence, "fork"))
+    return now if span is None or span == now.interval else forked.widened(now, span)
 
 
 def campaign(now: CampaignFinding, first: CampaignFinding) -> CampaignFinding:
-    """Return what a campaign shows without what the first outcomes of its branches did not show. Both have the same
-    roots, kinds and places."""
-    before = {(one.kind, one.at): one.verdict for one in first.cells}
-    cells = [
-        replace(cell, verdict="", withheld=cell.verdict)
-        if _is_new(cell.verdict, before.get((cell.kind, cell.at), ""))
-        else cell
-        for cell in now.cells
+    """Return what a campaign shows without what the first outcomes of its branches did not show, with intervals that
+    hold both. Both have the same roots, kinds and places."""
+    before = {(one.kind, one.at): one for one in first.cells}
+    both = [(cell, before.get((cell.kind, cell.at), cell)) for cell in now.cells]
+    wide = [
+        replace(cell, interval=hull(cell.interval, old.interval), together=hull(cell.together, old.together))
+        for cell, old in both
     ]
-    return now if cells == now.cells else campaigned.of_cells(cells, now.least, fixed=now.is_fixed)
+    cells = [
+        replace(cell, verdict="", withheld=cell.verdict) if _is_new(cell.verdict, old.verdict) else cell
+        for cell, (_, old) in zip(wide, both, strict=True)
+    ]
+    if cells == now.cells:
+        return now
+    read = campaigned.of_cells(cells, now.least, fixed=now.is_fixed)
+    kinds = list(dict.fromkeys(cell.kind for cell in cells))
+    texts = [_of_kind(read.of(kind), *both) for kind, *both in zip(kinds, read.sentences, now.sentences, strict=True)]
+    return replace(read, sentences=texts)
+
+
+def _of_kind(cells: Sequence[CampaignCell], both: str, corrected: str) -> str:
+    """Return what both readings say of a kind; what the corrected outcomes say alone, where all of that is withheld."""
+    if any(cell.withheld for cell in cells) and not any(cell.verdict for cell in cells):
+        return sentences.reread(corrected, "campaign")
+    return f"{both} {sentences.WIDENED}"
 
 
 def _both(
@@ -73,16 +94,12 @@ def _both(
     the outcomes, so that of the corrected ones alone can miss."""
     if now is None:
         return None
-    wide = replace(now, interval=_hull(now.interval, first.interval if first is not None else None))
+    wide = replace(now, interval=hull(now.interval, first.interval if first is not None else None))
     if _is_new(now.verdict, first.verdict if first is not None else ""):
         return replace(wide, verdict="withheld", sentence=sentences.reread(now.sentence))
     if wide == now:
         return now
     return replace(wide, sentence=f"{words(whole, wide)} {sentences.of_both_readings(arms)}")
-
-
-def _hull(now: Interval | None, first: Interval | None) -> Interval | None:
-    return now if now is None or first is None else (min(now[0], first[0]), max(now[1], first[1]))
 
 
 def _timeless(now: Said, first: Said) -> Said:

@@ -80,6 +80,9 @@ def reread(sentence: str, again: str = "run") -> str:
     )
 
 
+WIDENED = "After an erratum, each interval holds that of the first outcomes, too."
+
+
 def of_both_readings(corrected: Mapping[str, int]) -> str:
     """Return that an interval is that of two readings, and how many outcomes of each arm were corrected."""
     arms = " and ".join(f"{number:,} of {arm}" for arm, number in corrected.items())

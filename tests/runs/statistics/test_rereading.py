@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from runs.statistics import campaigned, rereading
+from runs.statistics import campaigned, forked, rereading
 from runs.statistics.campaigned import RootPair
 from runs.statistics.compare import contrasts
 from runs.statistics.deciding import SHOWN, statements
 from runs.statistics.forked import ForkArm
+from runs.statistics.offers import effects
+from runs.statistics.sentences import WIDENED
 from tests.runs.statistics.test_compare import ARMS, many, tries
+from tests.runs.statistics.test_offers import DRAWN, drawn
 
 AGAINST = statements(ARMS, "baseline")
 NOTHING, BETTER, WORSE = many(both=16, neither=17), many(won=12, neither=21), many(lost=12, neither=21)
@@ -66,6 +69,38 @@ def test_word_while_running_needs_the_first_reading():
     assert rereading.contrast(now, now) == now
 
 
+def fork_of(treated, control):
+    return forked.finding(ForkArm(16, 16, treated), ForkArm(16, 16, control), "changed", "kept")
+
+
+def test_interval_of_a_fork_holds_both_readings():
+    now, first = fork_of(8, 8), fork_of(3, 8)
+    assert now.interval[0] > first.interval[0] and not now.verdict
+    reread = rereading.fork(now, first)
+    assert reread.interval == (first.interval[0], now.interval[1])
+    assert f"[{100 * first.interval[0]:+.0f}, {100 * now.interval[1]:+.0f}] (Newcombe, 95%)" in reread.sentence
+    assert reread.sentence.endswith(WIDENED) and rereading.fork(now, now) is now
+    withheld = rereading.fork(fork_of(16, 4), first)
+    assert withheld.verdict == "" and withheld.interval[0] == first.interval[0]
+    assert withheld.sentence.startswith("Withheld after an erratum.")
+
+
+def offer_of(won):
+    """An offer to every second of 80 tries of as many tasks; this many of those that got one are complete."""
+    rows = [drawn(n, n % 2 == 0 and n < 2 * won, n % 2 == 0) for n in range(80)]
+    return effects(rows, DRAWN)[0]
+
+
+def test_intervals_of_an_offer_hold_both_readings():
+    now, first = offer_of(30), offer_of(20)
+    assert now.verdict == first.verdict == "better" and first.interval[0] < now.interval[0]
+    reread = rereading.effect(now, first)
+    assert reread.verdict == "better" and reread.interval == (first.interval[0], now.interval[1])
+    assert reread.running.interval[0] == min(now.running.interval[0], first.running.interval[0])
+    assert f"[{100 * first.interval[0]:+.0f}, " in reread.sentence and reread.sentence.endswith(WIDENED)
+    assert rereading.effect(now, now) == now
+
+
 def campaign_of(*places):
     """What a campaign of 12 roots shows, from the complete branches of four of both arms at each of these places."""
     return campaigned.finding(
@@ -82,7 +117,9 @@ def test_campaign_keeps_only_places_that_both_readings_show():
     found = rereading.campaign(now, campaign_of((4, 0), (1, 1)))
     assert [(one.verdict, one.withheld) for one in found.cells] == [("better", ""), ("", "better")]
     assert found.sentences[0].startswith("Shown to help at 0% of an episode on these 12 episodes.")
-    assert found.sentences[0].endswith(" Withheld after an erratum at 1% of an episode.")
+    assert found.sentences[0].endswith(f" Withheld after an erratum at 1% of an episode. {WIDENED}")
+    first = campaign_of((3, 1), (1, 1))
+    assert rereading.campaign(now, first).cells[0].interval == (first.cells[0].interval[0], now.cells[0].interval[1])
     opposite = rereading.campaign(now, campaign_of((0, 4), (0, 4)))
     assert not any(one.verdict for one in opposite.cells)
     assert opposite.sentences[0].startswith("Withheld after an erratum.") and now.sentences[0] in opposite.sentences[0]
