@@ -7,6 +7,7 @@ from ninja import P, QueryEx, Router
 
 from awmclient import schema
 from curriculum.record import taking, training
+from curriculum.show import rounds
 from people.http import REFUSALS, actor_of
 
 router = Router(tags=["curriculum"])
@@ -25,6 +26,15 @@ def report_step(request: HttpRequest, run_id: str, payload: schema.TrainingStepR
 def list_steps(request: HttpRequest, run_id: str) -> schema.TrainingStepPage:
     """List the reported training steps of a run, the first one first."""
     return training.steps_of(actor_of(request), run_id)
+
+
+@router.get("/curriculum/rounds", response={200: schema.LearnerRounds, **REFUSALS})
+def list_rounds(
+    request: HttpRequest,
+    run: QueryEx[str, P(max_length=40, description="The run that trained last, if not named.")] = "",
+) -> schema.LearnerRounds:
+    """List the checkpoints of a learner, what each learned from, and how it did on held-out tasks. Not for agents."""
+    return rounds.listed(actor_of(request), run)
 
 
 # `exclude_none`: an agent's answer has no levels and rates at all, not even as null.

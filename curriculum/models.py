@@ -16,8 +16,9 @@ from people.models import IdField, JsonText
 class TrainingStep(AppendOnly):
     """A training step that a trainer reported as finished.
 
-    `losses`, `components` and `checkpoint` are the trainer's own values. `rollouts`, `format_errors` and `not_counted`
-    were counted from the record when the report arrived, and move the ratio.
+    `losses`, `components`, `checkpoint` and `dataset`, which names an export, are the trainer's own values.
+    `rollouts`, `format_errors` and `not_counted` were counted from the record when the report arrived, and move the
+    ratio.
 
     """
 
@@ -27,6 +28,7 @@ class TrainingStep(AppendOnly):
     losses = JsonText(default=dict, blank=True)
     components = JsonText(default=dict, blank=True)
     checkpoint = models.CharField(max_length=200, blank=True)
+    dataset = models.CharField(max_length=200, blank=True, default="", db_default="")
     rollouts = models.IntegerField()
     format_errors = models.IntegerField()
     not_counted = models.IntegerField(default=0)

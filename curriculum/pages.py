@@ -17,7 +17,7 @@ from curriculum.errors import NoRun
 from curriculum.models import Decision
 from curriculum.record import steering
 from curriculum.rules.plan import CurriculumPlan
-from curriculum.show import cockpit, generations, series
+from curriculum.show import cockpit, generations, rounds, series
 from episodes.models import Run
 from episodes.visible import visibility
 from people.access import Actor, MemberRequest, holds, may_launch, may_read, member_required
@@ -144,6 +144,7 @@ def _page(request: MemberRequest, run: Run, typed: Mapping[str, str], problem: s
         "moving": cockpit.moving(plan, helps[-1]),
         "form": cockpit.DecisionForm(holds(request.actor, may_launch), typed, problem),
         "story": cockpit.story(run),
+        "rounds": rounds.shown_to(request.actor, run),
         "charts": cockpit.charts_of(run, plan, helps, file),
         "generations": cockpit.generations_of(run, number_of(request.GET, "turns")),
         "errata": errata.of_run(request.actor, run.pk),

@@ -1,4 +1,4 @@
-"""The exports app: registers which rows of exports a repaired verifier changes."""
+"""The exports app: registers which rows of exports a repaired verifier changes, and the rows of a dataset."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ class ExportsConfig(AppConfig):
 
     def ready(self) -> None:
         """Import the modules that need models; Django allows that only now."""
+        from curriculum.show import rounds
         from episodes.record import rejudging
-        from exports.explain import errata
+        from exports.explain import errata, learned
 
         rejudging.on_reading(rejudging.EXPORT, errata.rows_of_exports)
+        rounds.register(learned.rows_of)

@@ -60,12 +60,48 @@ class RunPage(Shape):
 
 
 class TrainingStepReport(Shape):
-    """A finished training step in a trainer's words. Format errors are counted from the record, not reported."""
+    """A finished training step in a trainer's words. Format errors are counted from the record, not reported. `dataset`
+    names the export that it learned from."""
 
     training_step: Annotated[StrictInt, Field(ge=1, le=MAX_INT), WHOLE]
     losses: Annotated[dict[Line, Number], Field(max_length=200)] | None = None
     components: Annotated[dict[Line, Number], Field(max_length=200)] | None = None
     checkpoint: Line | None = None
+    dataset: Line | None = None
+
+
+class Tally(Shape):
+    """How many of how many."""
+
+    part: int
+    of: int
+
+
+class LearnerRound(Shape):
+    """One checkpoint of a learner: what it learned from, and how it did on held-out tasks, whatever run tried it.
+
+    `training_step` is null for the model that training began from. `needed` are episodes of tasks that lack a fact:
+    those that asked for it; `needless` those of other tasks: those that asked. `human_minutes` are of answers to all
+    its asks.
+    """
+
+    training_step: int | None = None
+    checkpoint: str
+    at: datetime | None = None
+    dataset: str | None = None
+    rows: int | None = None
+    complete: Tally
+    alone: Tally
+    needed: Tally
+    needless: Tally
+    human_minutes: float
+
+
+class LearnerRounds(Shape):
+    """The rounds of a learner, oldest first."""
+
+    run: str
+    items: list[LearnerRound]
 
 
 class Ratio(Shape):
@@ -86,6 +122,7 @@ class TrainingStepView(Shape):
     losses: Object
     components: Object
     checkpoint: str | None = None
+    dataset: str | None = None
     rollouts: int
     format_errors: int
     not_counted: int

@@ -38,6 +38,7 @@ def report(actor: Actor, run_pk: str, step_report: TrainingStepReport) -> Traini
         "losses": step_report.losses or {},
         "components": step_report.components or {},
         "checkpoint": step_report.checkpoint or "",
+        "dataset": step_report.dataset or "",
     }
     # A repeated report counts again here, but the counts of the first one stay stored.
     count = counting.format_errors(run, step_report.training_step)
@@ -77,4 +78,8 @@ def steps_of(actor: Actor, run_pk: str) -> TrainingStepPage:
 
 def _item(step: TrainingStep) -> dict[str, Any]:
     names = ("training_step", "losses", "components", "rollouts", "format_errors", "not_counted", "at")
-    return {**{name: getattr(step, name) for name in names}, "checkpoint": step.checkpoint or None}
+    return {
+        **{name: getattr(step, name) for name in names},
+        "checkpoint": step.checkpoint or None,
+        "dataset": step.dataset or None,
+    }

@@ -7,6 +7,7 @@
     causes      why episodes failed or wait, grouped
     model_turns turns cut off, unread, or called in words
     asking      questions of a run against registries
+    held_out    models on held-out tasks
     errata      what a repaired verifier changed in runs
     forks       branches of an episode, and what they show
     campaigns   campaigns of forks, and what they show
