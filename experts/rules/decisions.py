@@ -34,10 +34,13 @@ class Misfit(Invalid):
         self.call, self.places = call, places
 
     def fields(self) -> dict[str, Any]:
-        """Return the places for a page: of each its path, and words that follow the field's name."""
+        """Return the places for a page: of each its path, words that follow the field's name, and both in one."""
         return {
             "call": self.call,
-            "fields": [{"path": place.path, "words": clean(place.words[:SHOWN_CHARS])} for place in self.places],
+            "fields": [
+                {"path": one.path, "words": clean(one.words[:SHOWN_CHARS]), "said": clean(one.said()[:SHOWN_CHARS])}
+                for one in self.places
+            ],
         }
 
 

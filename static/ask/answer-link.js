@@ -11,6 +11,7 @@ function start() {
   const button = form.querySelector("button.main");
   bind("send-link", () => form.requestSubmit());
   let problem = "";
+  let showWrong = () => {};
   let first = () => /** @type {HTMLElement} */ (form.querySelector("textarea"));
   if (box) {
     const hidden = /** @type {HTMLInputElement} */ (form.elements.namedItem("decision"));
@@ -19,7 +20,7 @@ function start() {
       hidden.value = writeExact(decision);
       problem = wrong;
     });
-    first = () => part.first();
+    [first, showWrong] = [() => part.first(), () => part.showWrong()];
     if (refused) part.restore(parseExact(refused)); // what was typed before a refusal
   }
   form.addEventListener("submit", (event) => {
@@ -28,6 +29,7 @@ function start() {
     const line = /** @type {HTMLElement} */ (form.querySelector("[data-problem]"));
     line.textContent = problem;
     line.hidden = false;
+    showWrong();
     line.scrollIntoView({ block: "nearest" });
     focusPart(first());
   });

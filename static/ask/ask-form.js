@@ -341,6 +341,7 @@ function noteProblem(words) {
 /** Say what does not fit, and go there. */
 function sayWrong() {
   sayNear("[data-problem]", form.dataset.problems, true);
+  decider?.showWrong();
   const wrong = decider ? decider.wrong() : builder?.wrong();
   wrong?.focus();
   wrong?.scrollIntoView({ block: "nearest" });
@@ -353,7 +354,7 @@ function refused(error) {
   } else if (isOut(error)) cast(error);
   else if (error.code === "consumed" || error.code === "still_open") freeze(`${error.message} ${error.code === "consumed" ? keepWords() : ""}`);
   else sayNear("[data-problem]", error.message, true);
-  if (error.fields?.length) decider?.blame(error.call, String(error.fields[0].path[0] ?? ""), error.message)?.focus();
+  if (error.fields?.length) decider?.blame(error.call, error.fields)?.focus();
   offerAnyway(error.code === "second_look_model");
   if (error.code !== "lease_lost") return;
   lease?.lostTo(error.held_by);

@@ -2,13 +2,15 @@
 // again; this form says early what it would refuse. Values stay texts, so that a draft keeps them digit by digit.
 // The agent wrote names, schemas and values: they are set as text, and cleaned before they are shown.
 
-import { fieldIn, fieldsFor, inWords, read, textsIn } from "../forms/schema-form.js";
+import { fieldIn, fieldsFor, inWords, textsIn } from "../forms/schema-form.js";
 import { entriesOf } from "../forms/exact-json.js";
 import { bind } from "../shell/keys.js";
 import { announce } from "../shell/toast.js";
 import { visible } from "../shell/visible-text.js";
 import { breakWords, changedIn, decisionOn, editOf, shapeOfCall } from "./call-edit.js";
+import { Form } from "./form-fields.js";
 import { keptEdit } from "./kept-edit.js";
+import { filterOfLabels, needsFilter } from "./option-filter.js";
 import { bindDigits, digitOf, DIGITS, make } from "./part-digits.js";
 import { Standing } from "./standing-answer.js";
 
@@ -52,6 +54,8 @@ class CallCard {
     this.isAlone = run !== null && !this.mayStand;
     this.number = number;
     this.changed = changed;
+    /** @type {Map<string, {words: string, text: string}>} */
+    this.blamed = new Map();
     /** @type {CallDraft} */
     this.draft = { id: call.id };
     this.element = make("section", "callcard part");
@@ -186,8 +190,8 @@ class CallCard {
 
   /** Return why the server refused an argument, as long as its text is the refused one. */
   #blameOf(name) {
-    const { argument, words, text } = this.blamed || {};
-    return argument === name && text === this.draft.texts?.[name] ? words : "";
+    const { words, text } = this.blamed.get(name) || {};
+    return words && text === this.draft.texts?.[name] ? words : "";
   }
 
   /**
@@ -197,7 +201,7 @@ class CallCard {
    */
   blame(argument, words) {
     if (this.draft.verdict !== "edit") return this.element;
-    this.blamed = { argument, words: visible(words), text: this.draft.texts?.[argument] };
+    this.blamed.set(argument, { words: visible(words), text: this.draft.texts?.[argument] });
     this.#mark();
     return fieldIn(this.values, argument);
   }
@@ -276,8 +280,9 @@ class Approval {
     card?.standing.on.focus();
   }
 
-  blame(call, argument, words) {
-    return this.cards.find((card) => card.call.id === call)?.blame(argument, words);
+  blame(call, places) {
+    const card = this.cards.find((one) => one.call.id === call);
+    return places.map(({ path, said }) => card?.blame(String(path[0] ?? ""), said))[0];
   }
 
   standing() {
@@ -325,9 +330,13 @@ class Choice {
       group.append(label);
       this.other.addEventListener("input", () => { if (!typed.many && this.other.value.trim()) for (const one of this.inputs) one.checked = false; });
     }
+    if (needsFilter(this.inputs.length)) {
+      group.querySelector("legend").after(filterOfLabels(this.inputs.map((input) => input.closest("label")), true));
+    }
     box.append(group);
     group.addEventListener("input", changed);
-    bindDigits((place) => [...this.inputs, ...(this.other ? [this.other] : [])][place], (input) => { input.click(); input.focus(); });
+    const shown = () => [...this.inputs.filter((input) => !input.closest("label").hidden), ...(this.other ? [this.other] : [])];
+    bindDigits((place) => shown()[place], (input) => { input?.click(); input?.focus(); });
   }
 
   #option(group, option, number) {
@@ -335,6 +344,7 @@ class Choice {
     const input = Object.assign(document.createElement("input"), { type: this.typed.many ? "checkbox" : "radio", name: "option", value: option.id });
     const words = make("span", "words", visible(option.label));
     words.dir = "auto";
+    label.dataset.words = [option.label, option.id, option.description || ""].join(" ");
     label.append(input, words, make("small", "mono", visible(option.id)));
     if (option.description) label.append(make("small", "", visible(option.description)));
     if (number <= DIGITS.length) label.append(digitOf(number, "push"));
@@ -368,68 +378,6 @@ class Choice {
   }
 }
 
-class Form {
-  /**
-   * @param {HTMLElement} box
-   * @param {Typed} typed
-   * @param {() => void} changed
-   */
-  constructor(box, typed, changed) {
-    this.schema = typed.response_schema;
-    this.box = make("section", "callcard part");
-    box.append(this.box);
-    this.box.addEventListener("input", changed);
-    this.restore({});
-    bindDigits((place) => this.#fields()[place], (field) => field.focus());
-  }
-
-  #fields() {
-    return /** @type {HTMLElement[]} */ ([...this.box.querySelectorAll("[data-argument]")]);
-  }
-
-  /** @returns {DecisionDraft | null} */
-  draft() {
-    const texts = textsIn(this.box);
-    const typed = Object.entries(texts).filter(([name, text]) => text !== (this.begun[name] ?? ""));
-    return typed.length ? { texts, ...(Object.keys(this.value).length ? { value: this.value } : {}) } : null;
-  }
-
-  /** @param {DecisionDraft} draft */
-  restore({ texts, value = {} }) {
-    this.value = value;
-    this.shape = shapeOfCall({ schema: this.schema, arguments: value });
-    const standard = Object.fromEntries(Object.entries(this.shape.properties).filter(([, one]) => one.default !== undefined).map(([name, one]) => [name, one.default]));
-    this.begunWith = Object.keys(value).length ? value : standard;
-    this.box.replaceChildren(fieldsFor(this.shape, texts || this.begunWith, "This form has no fields."));
-    for (const [number, field] of this.#fields().slice(0, DIGITS.length).entries()) {
-      field.closest("label").querySelector("span").append(" ", digitOf(number + 1, "not-s"));
-    }
-    if (!texts) this.begun = textsIn(this.box);
-  }
-
-  #value() {
-    return read(textsIn(this.box), this.shape, this.begunWith);
-  }
-
-  read() {
-    const { arguments: value, problems } = this.#value();
-    return { decision: { value }, problem: problems[0] ? `${problems[0]}.` : "" };
-  }
-
-  wrong() {
-    return fieldIn(this.box, this.#value().wrong);
-  }
-
-  blame(call, argument, words) {
-    const field = fieldIn(this.box, argument);
-    field?.closest("label").querySelector("small.bad")?.remove();
-    const wrong = make("small", "bad", visible(words));
-    field?.closest("label").append(wrong);
-    field?.addEventListener("input", () => wrong.remove(), { once: true });
-    return field;
-  }
-}
-
 const PARTS = { approval: Approval, choice: Choice, form: Form };
 
 /**
@@ -448,8 +396,15 @@ export function startDecision(box, typed, onChange) {
   tell();
   return {
     draft: () => part.draft(),
-    /** Show a refusal of the server at its field, and return that. @param {string} call @param {string} argument @param {string} words */
-    blame: (call, argument, words) => part.blame(call, argument, words),
+    /**
+     * Show what the server refused at its fields, and return the first of them.
+     * @param {string} call
+     * @param {{path: (string | number)[], words: string, said: string}[]} places
+     * @returns {HTMLElement | undefined}
+     */
+    blame: (call, places) => part.blame(call, places),
+    /** Show all that does not fit at its fields. */
+    showWrong: () => { if (part instanceof Form) part.showWrong(); },
     /** Return where the first problem is. @returns {HTMLElement | undefined} */
     wrong: () => part.wrong(),
     /** Return where deciding begins, or goes on. @returns {HTMLElement} */

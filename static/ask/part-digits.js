@@ -38,6 +38,7 @@ export function bindDigits(partAt, take) {
     if (!partAt(place)) continue;
     bind(id, () => {
       const part = partAt(place);
+      if (!part) return;
       take(part);
       part.scrollIntoView({ block: "nearest" });
     }, () => hasFocus(PANEL));

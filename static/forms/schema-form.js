@@ -20,7 +20,7 @@ const KNOWN = new Set(["string", "integer", "number", "boolean", "array", "objec
 const listOf = (value) => (Array.isArray(value) ? value : []);
 
 /** Return the types that a schema lets pass, in its order. @param {Schema} schema */
-function typesOf(schema) {
+export function typesOf(schema) {
   const forms = listOf(schema.anyOf || schema.oneOf).slice(0, ARGUMENTS);
   const options = [schema.type, ...forms.map((one) => one?.type)].flatMap((type) => (Array.isArray(type) ? type.slice(0, ARGUMENTS) : type));
   return options.filter((type) => KNOWN.has(type));
@@ -111,7 +111,7 @@ export function misfit(value, schema = {}) {
   return "";
 }
 
-const FORMATS = { date: "date, such as 2026-11-27", "date-time": "time, such as 2026-11-27T09:00:00Z" };
+const FORMATS = { date: "date, such as 2026-11-27", "date-time": "time, such as 2026-11-27T09:00:00Z", email: "mail address" };
 const TYPES = { integer: "whole number", number: "number", array: "JSON list", object: "JSON object", boolean: "true or false" };
 
 /**
@@ -249,7 +249,7 @@ function control(name, schema, value) {
 }
 
 /** Give a field as many rows as its text has lines. */
-function grow(field_) {
+export function grow(field_) {
   if (field_ instanceof HTMLTextAreaElement) field_.rows = Math.min(ROWS, Math.max(Number(field_.dataset.rows ||= String(field_.rows)), field_.value.split("\n").length));
 }
 

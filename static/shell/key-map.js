@@ -104,6 +104,7 @@ export const KEYS = [
   { id: "stand", keys: ["y"], words: "approve calls like this", page: "ask", line: true, when: "while calls are decided" },
   ...numbered("part", "go to call or field, or choose option", (n) => `${n}`, "ask link", "with the focus in the decision"),
   { id: "decision", keys: ["g d"], words: "decision", page: "ask link", line: true },
+  { id: "filter-options", keys: ["/"], words: "filter options", page: "ask link", line: true, when: "with more than nine options" },
   { id: "insert-call", keys: ["i"], words: "insert call", page: "ask", line: true },
   { id: "write", keys: ["w"], words: "write answer", page: "ask" },
   { id: "draft", keys: ["d"], words: "model draft, again: insert it", page: "ask", line: true },

@@ -315,6 +315,49 @@ def test_form_is_filled_by_keys_and_sent_on_a_phone(desk, person, ask):
     assert seen()["advice"]["decision"] == {"value": {"contact": "Loading bay", "pallets": 4, "call_ahead": True}}
 
 
+PERSON = {"type": "object", "title": "Person", "required": ["name"], "properties": {"name": {"title": "Full name"}}}
+DOCKS = [{"const": "n", "title": "North"}, {"const": "s", "title": "South"}]
+LINES = {"type": "array", "minItems": 1, "items": {"type": "object", "properties": {"kg": {"type": "number"}}}}
+VISIT = {
+    "type": "object", "required": ["contact", "lines", "dock"],
+    "properties": {
+        "contact": {"$ref": "#/$defs/person"}, "lines": LINES, "dock": {"title": "Dock", "oneOf": DOCKS},
+        "days": {"type": "array", "items": {"enum": ["mo", "tu"], "enumNames": ["Monday", "Tuesday"]}},
+        "day": {"type": "string", "format": "date"}, "mail": {"title": "Mail", "format": "email"},
+        "lift": {"type": ["boolean", "null"]},
+    },
+    "$defs": {"person": PERSON},
+}  # fmt: skip
+
+
+def test_nested_form_names_all_that_is_wrong_at_its_field(desk, person, ask):
+    ask_id, seen, _ = ask("Who comes, and when?", kind="form", response_schema=VISIT)
+    page = claimed(desk, person, ask_id, "noor")
+    wrong = page.locator("[data-wrong]:visible")
+    page.keyboard.press("Control+Enter")
+    expect(wrong).to_have_text(["Full name is missing", "Dock is missing"])
+    expect(page.get_by_label("Full name")).to_be_focused()
+    page.keyboard.type("Ada")
+    page.get_by_role("button", name="Add to lines").click()
+    page.keyboard.type("7.50")
+    page.get_by_role("button", name="Remove row 1").click()  # the other row moves up with its text
+    page.get_by_label("Dock").select_option("North")
+    page.get_by_label("Tuesday").check()
+    page.get_by_label("day (optional)").fill("2026-12-03")
+    page.get_by_label("Mail").fill("ada")
+    page.get_by_label("lift").select_option("No value")
+    page.keyboard.press("Control+Shift+Enter")
+    expect(wrong).to_have_text(["Mail must be a mail address"])
+    expect(page.get_by_label("Mail")).to_be_focused()
+    page.keyboard.type("@example.org")
+    page.keyboard.press("Control+Shift+Enter")
+    expect(page.locator("#answer .decided")).to_be_visible()
+    assert seen()["advice"]["decision"]["value"] == {
+        "contact": {"name": "Ada"}, "lines": [{"kg": 7.5}], "dock": "n", "days": ["tu"], "day": "2026-12-03",
+        "mail": "ada@example.org", "lift": None,
+    }  # fmt: skip
+
+
 def test_returned_answer_is_mended_or_sent_anyway(desk, person, ask):
     owner = person(desk.link("owner", "admin"))
     owner.goto(f"{desk.url}/routing/")
