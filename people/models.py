@@ -453,10 +453,18 @@ def digest_of(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+_PAST = {"given": "gave", "undone": "undid", "written": "wrote", "rerun": "reran"}
+_SENTENCES = {
+    "desk.changed": "changed routing",
+    "episode.limits": "changed limits of episode",
+    "run.seeds_added": "added seeds to run",
+}
+
+
 def verb_in_words(verb: str) -> str:
-    """Return a stored verb as pages show it: "export.requested" is "requested export"."""
+    """Return a stored verb as pages show it, in the past tense: "export.requested" is "requested export"."""
     what, _, done = verb.partition(".")
-    return f"{done} {what}".replace("_", " ") if done else verb
+    return _SENTENCES.get(verb) or (f"{_PAST.get(done, done)} {what}".replace("_", " ") if done else verb)
 
 
 def display_name(user: User) -> str:

@@ -22,7 +22,7 @@ from episodes.find import narrowing, search
 from episodes.find.narrowing import SAID, by_words, matching
 from episodes.find.recent import Window, has_index, window_of
 from episodes.find.selection import ANSWERED, LENGTHS, NOT_VERIFIED
-from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run
+from episodes.models import EXPERT_WORDS, Episode, EpisodeState, Origin, Run
 from episodes.stored import outcomes, run_names
 from episodes.stored.strip import BRIEFED, OUTCOMES, STOPS
 from episodes.visible import visibility
@@ -41,7 +41,7 @@ ASKED_WORDS = {name: SOURCES[name].who if name in SOURCES else _NO_SOURCE[name] 
 WORDS: dict[str, Mapping[str, str]] = {
     "state": dict(EpisodeState.choices),
     "outcome": {**{name: kind.words for name, kind in OUTCOMES.items()}, NOT_VERIFIED: "Not verified"},
-    "expert": dict(ExpertMode.choices),
+    "expert": {mode: word.capitalize() for mode, word in EXPERT_WORDS.items()},
     "origin": dict(Origin.choices),
     "stop_reason": {name: words.capitalize() for name, words in STOPS.items()},
     "asked": ASKED_WORDS,
@@ -51,7 +51,7 @@ WORDS: dict[str, Mapping[str, str]] = {
 }
 TITLES = {
     **{"state": "State", "outcome": "Outcome", "scenario": "Scenario", "task_idx": "Task", "run": "Run", "arm": "Arm"},
-    **{"expert": "Expert", "policy": "Policy", "asked": "Who answered", "tool": "Tool used", "error": "Errors"},
+    **{"expert": "Kind of arm", "policy": "Policy", "asked": "Who answered", "tool": "Tool used", "error": "Errors"},
     **{"verdict": "Verdict", "label": "Label", "label_value": "Label value"},
     **{"briefed": "Briefing", "length": "Steps", "origin": "Origin", "stop_reason": "Ended by"},
 }

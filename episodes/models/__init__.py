@@ -17,6 +17,7 @@ from episodes.models.found import EpisodeFacts, EpisodeWords, SavedView, SearchM
 from episodes.models.kinds import (
     ENDED_STATES,
     EPISODE_MOVES,
+    EXPERT_WORDS,
     RUN_HERE,
     BranchArm,
     EpisodeState,
@@ -56,6 +57,7 @@ __all__ = [
     "EpisodeState",
     "EpisodeWords",
     "Erratum",
+    "EXPERT_WORDS",
     "ExpertMode",
     "Fork",
     "Knowledge",

@@ -69,6 +69,10 @@ class ExpertMode(models.TextChoices):
         return max(modes, key=cls.values.index, default=cls.OFF)
 
 
+EXPERT_WORDS = {ExpertMode.OFF: "baseline", ExpertMode.PLAIN: "expert", ExpertMode.INFORMED: "informed expert"}
+"""What pages call an arm of each mode. The modes are names on the wire."""
+
+
 class Privilege(models.TextChoices):
     """Whether someone could read the verifier when they answered, labeled or corrected."""
 

@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from awmenv.health import Health
 from awmenv.models import BuildReport
 from episodes.events import DEAF_S, SILENT_S
-from episodes.models import Episode
+from episodes.models import EXPERT_WORDS, Episode
 from episodes.show.html_cache import context_of, picture_of
 from episodes.show.step_cards import initials
 from episodes.show.values import number
@@ -69,7 +69,8 @@ TIERS = {
     "container": ", a disposable container declared by the operator",
     "degraded": ", packs declared trusted by the operator",
 }
-ARMS = {"off": ("B", "", "baseline"), "plain": ("E", "e", "expert"), "informed": ("I", "e", "informed expert")}
+_LETTERS = {"off": ("B", ""), "plain": ("E", "e"), "informed": ("I", "e")}
+ARMS = {mode: (*_LETTERS[mode], word) for mode, word in EXPERT_WORDS.items()}
 
 
 @register.simple_tag

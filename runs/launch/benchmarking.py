@@ -19,8 +19,9 @@ from people.errors import AppError
 from runs.errors import BadPlan
 from runs.plan.plans import PlanDocument, plan_of, recipe
 
-MODES = ("off", "plain")
-"""Expert modes that the notes can answer. An informed expert reads the verifier, which a note does not."""
+ARMS = {"baseline": "off", "expert": "plain", "off": "off", "plain": "plain"}
+"""Arms by name, each with its expert mode; the last two are named as their mode. Notes answer for no informed expert,
+which reads the verifier."""
 
 
 def plan_for(
@@ -40,8 +41,8 @@ def plan_for(
     """
     plan: dict[str, Any] = recipe(named).model_dump() if named else {"policy": "script:demo"}
     if arms or not named:
-        arms = arms or MODES
-        plan |= {"arms": [{"name": arm, "expert": arm} for arm in arms], "control": ""}
+        arms = arms or ("baseline", "expert")
+        plan |= {"arms": [{"name": arm, "expert": ARMS.get(arm, arm)} for arm in arms], "control": ""}
         plan["name"] = f"benchmark {' against '.join(reversed(arms))}"
     if tasks is not None or split:
         plan["tasks"] = list(tasks) if tasks is not None else {"split": split}
@@ -49,7 +50,7 @@ def plan_for(
         plan["tasks"] = {"scenarios": list(scenarios)}
     plan |= {name: value for name, value in (("seeds", seeds), ("policy", policy)) if value is not None}
     made = plan_of(plan)
-    if unknown := sorted({arm.expert for arm in made.arms} - set(MODES)):
+    if unknown := sorted({arm.expert for arm in made.arms} - set(ARMS.values())):
         raise BadPlan(f"The notes of packs cannot be an expert of mode {', '.join(unknown)}.")
     return made
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from episodes.models import EXPERT_WORDS, ExpertMode
 from people.access import system
 from people.text.figures import Chart
 from people.text.in_words import count
@@ -84,12 +85,12 @@ def markdown(
         "Each interval is for itself.",
         "## Arms",
         table(
-            ["arm", "policy", "expert", "planned", "ended", "complete", "not complete", "left out"],
+            ["arm", "policy", "kind", "planned", "ended", "complete", "not complete", "left out"],
             [
                 [
                     plain(arm.name),
                     plain(policies[arm.name]),
-                    f"{arm.expert}, {plain(arm.briefing)}" if arm.briefing else arm.expert,
+                    ", ".join(filter(None, (EXPERT_WORDS[ExpertMode(arm.expert)], plain(arm.briefing)))),
                     arm.planned,
                     arm.ended,
                     arm.complete,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.apps import apps
 from django.core.management import call_command
@@ -14,7 +16,7 @@ from experts.models import Ask
 from experts.record import opening
 from exports.models import Export
 from people.access import system
-from people.models import AuditEntry
+from people.models import AuditEntry, verb_in_words
 from reviews.models import ReviewQueue
 from runs.models import Plan
 from runs.show import asking
@@ -55,13 +57,46 @@ def test_every_page_of_the_bar_answers_from_the_demo(ada, loaded):
     assert queue.reviews.count() == 8 and queue.reviews.filter(verdicts__isnull=False).distinct().count() == 2
 
 
+SECOND_WORDS = {
+    "baseline": "off",
+    "expert": "plain",
+    "given": "submitted",
+    "gave": "given standing",
+    "external loops": "without a plan",
+    "no help asked": "no_help_asked",
+}
+"""What pages say, and the second word for it that none of them has."""
+
+
+def test_pages_have_one_word_for_one_thing(ada, loaded):
+    client, run = as_person(ada), loaded[rows.ARMS].pk
+    queue = ReviewQueue.objects.get().pk
+    paths = [f"/runs/{run}/", f"/episodes/?run={run}", f"/reviews/queues/{queue}/", "/legend/", "/audit/", *PAGES]
+    paths.remove("/exports/")  # its preview is what agents wrote
+    for path in paths:
+        main = html(client.get(path)).partition("<main")[2].partition("</main>")[0]
+        text = re.sub(r"<(script|style|select|pre|code)\b.*?</\1>|<[^>]*>", " ", main, flags=re.DOTALL)
+        for second in SECOND_WORDS.values():
+            hit = re.search(rf".{{0,40}}\b{second}\b.{{0,40}}", " ".join(text.split()), re.IGNORECASE)
+            assert hit is None, (path, hit and hit[0])
+
+
+def test_stored_verbs_are_in_the_past_tense():
+    verbs = ("standing_answer.given", "briefing.written", "curriculum.undone", "export.requested", "episode.rerun")
+    said = [verb_in_words(one) for one in verbs]
+    assert said == ["gave standing answer", "wrote briefing", "undid curriculum", "requested export", "reran episode"]
+    assert (
+        verb_in_words("run.seeds_added") == "added seeds to run" and verb_in_words("desk.changed") == "changed routing"
+    )
+
+
 def test_recorded_questions_have_the_blockers_that_they_match(ada, loaded):
     """A column that is newer than the recording has its default there, which for a match says that there is none."""
     for ask in Ask.objects.select_related("episode"):
         blocker = opening._blocker_of(ask.episode, ask.question)
         assert blocker is not None and ask.blocker == blocker.id, ask.question
     by_arm = {one.arm: one for one in asking.asking_of(compare_run(ada, loaded[rows.ARMS].pk)).arms}
-    assert by_arm["off"].asks == 0 and (by_arm["plain"].precision, by_arm["plain"].f1) == (
+    assert by_arm["baseline"].asks == 0 and (by_arm["expert"].precision, by_arm["expert"].f1) == (
         1,
         pytest.approx(0.97, abs=0.005),
     )

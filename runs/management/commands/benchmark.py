@@ -1,4 +1,4 @@
-"""`manage.py benchmark --arms off,plain --report DIR`: launch arms, wait for the run, write its report."""
+"""`manage.py benchmark --report DIR`: launch arms, wait for the run, write its report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--arms", default="", help="expert settings, the control first (default: off,plain)")
+        parser.add_argument("--arms", default="", help="arms, the control first (default: baseline,expert)")
         parser.add_argument("--seeds", type=int, help="episodes of each task and arm (default: 1)")
         parser.add_argument("--policy", help="script:NAME of each task, or model (default: script:demo)")
         parser.add_argument(
@@ -47,8 +47,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         arms = [one.strip() for one in options["arms"].split(",") if one.strip()]
-        if unknown := sorted(set(arms) - set(benchmarking.MODES)):
-            raise CommandError(f"Unknown arm {', '.join(unknown)}. Arms are {', '.join(benchmarking.MODES)}.")
+        if unknown := sorted(set(arms) - set(benchmarking.ARMS)):
+            raise CommandError(f"Unknown arm {', '.join(unknown)}. Arms are {', '.join(benchmarking.ARMS)}.")
         actor = system_actor(options["project"])
         try:
             plan = self._launched(actor, arms, options)

@@ -13,6 +13,7 @@ from people import access
 from people.record import members
 from runs.errors import BadPlan
 from runs.launch import benchmarking, launching, planning
+from runs.pages import runs
 
 pytestmark = pytest.mark.django_db
 
@@ -40,6 +41,13 @@ def test_plan_has_one_arm_per_mode_and_the_first_as_control():
     assert (plan.control, plan.seeds, plan.name) == ("off", 2, "benchmark plain against off")
     with pytest.raises(BadPlan, match="same name"):
         benchmarking.plan_for(["off", "off"], seeds=1, policy="script:demo")
+
+
+def test_arms_of_a_benchmark_have_the_names_of_the_run_form():
+    plan = benchmarking.plan_for()
+    assert [(arm.name, arm.expert) for arm in plan.arms] == [("baseline", "off"), ("expert", "plain")]
+    assert (plan.control, plan.name) == ("baseline", "benchmark expert against baseline")
+    assert {arm.name for arm in plan.arms} <= set(runs.ARMS)
 
 
 def test_plan_of_a_recipe_keeps_what_is_not_given():
@@ -75,7 +83,7 @@ def test_asks_of_other_runs_are_left_alone(asked, ada, expert):
 
 
 def test_unknown_arm_is_refused_before_the_launch(tmp_path):
-    with pytest.raises(CommandError, match="Unknown arm informed. Arms are off, plain."):
+    with pytest.raises(CommandError, match="Unknown arm informed. Arms are baseline, expert"):
         call_command("benchmark", arms="off,informed", report=tmp_path)
 
 
