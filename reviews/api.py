@@ -11,14 +11,15 @@ from pydantic import BeforeValidator, Field
 
 from awmclient.nouns.fields import MAX_INT, Line, Object, Shape, clean_text
 from awmclient.schema import Claimed, Done, LeaseBody
-from people.access import is_id, may_see_reviews, scoped, visible_or_404
+from people.access import Actor, is_id, may_see_reviews, scoped, visible_or_404
 from people.errors import NotFound
 from people.http import REFUSALS, actor_of, answer_of
 from reviews.models import LabelSchema, Review, ReviewQueue, Verdict
-from reviews.record import annotating, assigning, correcting, deciding
+from reviews.record import annotating, assigning, correcting, deciding, preferring
 from reviews.record.assigning import ReviewClaim
 from reviews.record.correcting import UNVERIFIED, Better
 from reviews.record.deciding import Wanted
+from reviews.visible.pairs import OVERALL, letter_of, sides
 from reviews.visible.places import Place
 
 router = Router(tags=["reviews"])
@@ -30,11 +31,13 @@ Whole = Annotated[int, Field(le=MAX_INT)]
 
 
 class ReviewView(Shape):
-    """A review that the caller can claim or holds, without outcome, rank or other reviewers."""
+    """A review that the caller can claim or holds, without outcome, rank or other reviewers. Of a pair, `episode` is A
+    and `other` is B for this caller."""
 
     id: str
     queue: str
     episode: str
+    other: str | None = None
     task: str
     held: bool
 
@@ -72,6 +75,22 @@ class VerdictView(Shape):
     reward: float | None
     differs: bool
     others: list[OtherVerdict]
+
+
+class PreferenceBody(Shape):
+    """`choice` on the whole and `answers` by question of the rubric: a, b, equal or neither."""
+
+    lease_token: Line
+    choice: Line
+    answers: dict[str, Line] = Field(default_factory=dict)
+    nonce: Short = ""
+    model: Short = ""
+
+
+class PreferenceView(Shape):
+    id: str
+    choice: str
+    blind: bool
 
 
 class ExplanationBody(Shape):
@@ -136,12 +155,18 @@ def list_reviews(request: HttpRequest, queue: str) -> ReviewList:
     match = rows.filter(pk=queue).first() or rows.filter(name=queue).first()
     if match is None:
         raise NotFound
-    return ReviewList(reviews=[_view(one, held) for one, held in assigning.open_to(actor, match, LISTED)])
+    return ReviewList(reviews=[_view(actor, one, held) for one, held in assigning.open_to(actor, match, LISTED)])
 
 
-def _view(review: Review, held: bool) -> ReviewView:
+def _view(actor: Actor, review: Review, held: bool) -> ReviewView:
+    first, other = sides(actor, review) if review.other_id is not None else (review.episode, None)
     return ReviewView(
-        id=review.pk, queue=review.queue_id, episode=review.episode_id, task=review.episode.task, held=held
+        id=review.pk,
+        queue=review.queue_id,
+        episode=first.pk,
+        other=other.pk if other is not None else None,
+        task=first.task,
+        held=held,
     )
 
 
@@ -189,6 +214,15 @@ def _other(row: Verdict) -> OtherVerdict:
     return OtherVerdict(
         author=row.author, kind=row.author_kind, verdict=row.decision, failure_type=row.failure_type, note=row.note
     )
+
+
+@router.post("/reviews/{review_id}/preference", response={200: PreferenceView, **REFUSALS})
+def preference(request: HttpRequest, review_id: str, payload: PreferenceBody) -> PreferenceView:
+    """Say which episode of a claimed pair is better: a, b, equal or neither; the same for questions of the rubric."""
+    answers = {OVERALL: payload.choice, **payload.answers}
+    more = {"nonce": payload.nonce, "model": payload.model}
+    row = preferring.prefer(actor_of(request), review_id, payload.lease_token, answers, **more)
+    return PreferenceView(id=row.pk, choice=letter_of(row.choice, row.is_swapped), blind=row.is_blind)
 
 
 @router.post("/reviews/{review_id}/explanation", response={200: Done, **REFUSALS})

@@ -70,6 +70,13 @@ class NotBeforeVerdict(AppError):
     status = 409
 
 
+class OutcomesOpen(AppError):
+    """The outcomes of this pair are open to you by now, so its answer stays."""
+
+    code = "outcomes_open"
+    status = 409
+
+
 class Changed(AppError):
     """This comment has newer words, or was withdrawn. Nothing was saved. Reload to see it."""
 

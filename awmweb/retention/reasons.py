@@ -47,8 +47,9 @@ def _running(members: Members, _before: datetime) -> QuerySet[Episode, str]:
 
 
 def _in_review(members: Members, _before: datetime) -> QuerySet[ReviewSlot, str]:
-    slots = ReviewSlot.objects.filter(state__in=OPEN, queue__closed_at=None, review__episode__in=members)
-    return slots.values_list("review__episode_id", flat=True)
+    slots = ReviewSlot.objects.filter(state__in=OPEN, queue__closed_at=None)
+    second = slots.filter(review__other__in=members).values_list("review__other_id", flat=True)
+    return slots.filter(review__episode__in=members).values_list("review__episode_id", flat=True).union(second)
 
 
 def _judged(members: Members, _before: datetime) -> QuerySet[Episode, str]:

@@ -31,7 +31,7 @@ UNRECORDED = {
         reviews.record.assigning.decline reviews.record.assigning.leave reviews.record.assigning.pull
         reviews.record.assigning.release reviews.record.assigning.renew reviews.record.correcting.correct
         reviews.record.correcting.withdraw reviews.record.deciding.change reviews.record.deciding.decide
-        reviews.record.deciding.explain""",
+        reviews.record.deciding.explain reviews.record.preferring.prefer reviews.record.preferring.undo""",
     "Drafts, quick replies and one's own settings: they give no one a right": """
         experts.record.desk.drop_reply experts.record.desk.keep_refused experts.record.desk.keep_reply
         experts.record.desk.keep_text experts.record.desk.save_draft experts.record.desk.seen

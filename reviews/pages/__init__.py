@@ -2,6 +2,7 @@
 
     queues    review queues and agreement
     adding    episodes into a queue
+    pair      two episodes side by side
     one       one review with its forms
     next      the review after this one
     comments  comments that name a person

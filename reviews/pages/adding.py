@@ -23,7 +23,7 @@ from people.errors import AppError, NotFound
 from people.requests.forms import ids_of, text_of
 from people.text.in_words import count
 from reviews.models import ReviewQueue
-from reviews.record import assigning
+from reviews.record import assigning, pairing
 from reviews.statistics import filling
 
 CHOSEN = 500
@@ -84,6 +84,8 @@ def fill(request: MemberRequest, queue_id: str, selection: Selection) -> str:
     before = filling.choices(request.actor, selection.rows, assigning.FILL_MAX)
     added = assigning.fill(request.actor, queue_id, selection.rows)
     queue = ReviewQueue.objects.get(pk=queue_id)
+    if queue.is_pairwise:
+        return f"Added {count(added, 'pair')} to {queue.name}. A task has at most {pairing.PAIRS} in a queue."
     there = next((one.there for one in before.queues if one.queue.pk == queue_id), 0)
     repeats = f" {count(there, 'episode')} {'was' if there == 1 else 'were'} already in it." if there else ""
     open_ones = before.total - before.ready

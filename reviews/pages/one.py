@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Annotated, Any
 
 from django.contrib import messages
@@ -34,8 +35,10 @@ from reviews.models import (
     Explanation,
     LabelSchema,
     Review,
+    ReviewSlot,
     Verdict,
 )
+from reviews.pages.pair import pair_page, prefer, undo
 from reviews.record import (
     annotating,
     assigning,
@@ -68,7 +71,7 @@ def page_of(
     """Show the page of one review as this person sees it; `problem` is shown with their input. With `ahead` it is
     rendered as its holder will see it."""
     actor = request.actor
-    rows = Review.objects.select_related("queue", "episode", "episode__run", "episode__project")
+    rows = Review.objects.select_related("queue", "episode", "episode__run", "episode__project", "other")
     review = visible_or_404(rows, actor, pk, "queue__project")
     slot, now = assigning.slot_of(actor, review), timezone.now()
     # nothing is claimed while a page is rendered ahead, yet it has the forms of the holder
@@ -76,6 +79,17 @@ def page_of(
     # an expired lease that no one took still counts, so the form stays
     mine = ahead or (slot is not None and slot.state == "claimed")
     submitted = slot is not None and slot.state == "submitted"
+    if review.queue.is_pairwise:
+        common = {
+            **_lease_of(slot, mine, now),
+            "review": review,
+            "queue": review.queue,
+            "told": reports.progress(actor, review.queue),
+            "why_not": "" if mine or submitted else assigning.why_not(actor, review),
+            "blind": review.queue.is_blind and not submitted,
+            "problem": problem,
+        }
+        return pair_page(request, review, common, status=status)
     shown = deciding.reveal(actor, pk) if submitted else None
     lens = lens_of(actor, review.episode)
     # anyone who looks before the claim could learn here what the claim would withhold
@@ -88,10 +102,7 @@ def page_of(
         "queue": review.queue,
         "rail": rail_of(request, review, ahead=ahead),
         "told": reports.progress(actor, review.queue),
-        "mine": mine,
-        "lease_token": slot.lease_token if slot is not None and mine else "",
-        "lease_until": slot.lease_until if slot is not None else None,
-        "expired": slot is not None and mine and not slot.is_held(now),
+        **_lease_of(slot, mine, now),
         "revealed": shown,
         "late": late,
         "late_rubric": list(late.rubric.items()) if late is not None else [],
@@ -109,6 +120,15 @@ def page_of(
         **given,
     }
     return render(request, "reviews/review.html", context, status=status)
+
+
+def _lease_of(slot: ReviewSlot | None, mine: bool, now: datetime) -> dict[str, Any]:
+    return {
+        "mine": mine,
+        "lease_token": slot.lease_token if slot is not None and mine else "",
+        "lease_until": slot.lease_until if slot is not None else None,
+        "expired": slot is not None and mine and not slot.is_held(now),
+    }
 
 
 def replay_of(
@@ -345,4 +365,6 @@ COMMANDS: dict[str, Any] = {
     "undo": _undo,
     "correct": _correct,
     "withdraw": _withdraw,
+    "prefer": prefer,
+    "undo-answer": undo,
 }

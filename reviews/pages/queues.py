@@ -33,8 +33,9 @@ from people.access import (
 )
 from people.errors import AppError, NotFound
 from people.requests.forms import FormFields, Ticked, read, text_of, whole
+from people.text.in_words import count
 from people.text.plain_text import clean
-from reviews.models import LabelSchema, ReviewQueue, SchemaKind, Verdict
+from reviews.models import LabelSchema, QueueKind, ReviewQueue, SchemaKind, Verdict
 from reviews.pages.adding import fill, selection_of
 from reviews.record import assigning, mentions, schemas
 from reviews.statistics import filling, reports
@@ -55,6 +56,7 @@ class QueueForm(FormFields):
     is_blind: Ticked = False
     gold_percent: Annotated[int, whole()] = 0
     rubric: str = ""
+    kind: str = QueueKind.VERDICT
 
 
 @require_http_methods(["GET", "POST"])
@@ -75,6 +77,7 @@ def reviews(request: MemberRequest) -> HttpResponse:
                     # whole percent in the form, a share from 0 to 0.5 in the row
                     gold_share=form.gold_percent / 100,
                     rubric=form.rubric.splitlines(),
+                    kind=form.kind,
                 )
                 if (chosen := selection_of(request)).fields:
                     messages.success(request, fill(request, made.pk, chosen))
@@ -120,7 +123,8 @@ def _headline(queues: int, to_do: int, cases: int, mine: int | None) -> str:
 def _terms_of(queue: ReviewQueue) -> str:
     reviews = "review" if queue.reviews_required == 1 else "reviews"
     more = [", blind"] * queue.is_blind + [", with gold items"] * bool(queue.gold_share)
-    return f"{queue.reviews_required} {reviews} per episode{''.join(more)}."
+    item = "pair" if queue.is_pairwise else "episode"
+    return f"{queue.reviews_required} {reviews} per {item}{''.join(more)}."
 
 
 def _state_of(queue: str, left: int, total: int) -> str:
@@ -198,9 +202,9 @@ def _queue_page(request: MemberRequest, pk: str, problem: str = "", status: int 
 def _rows_of(actor: Actor, queue: ReviewQueue) -> list[OwnReview]:
     """Return what is open to a person in turn, then what they hold, gave or declined, as far as they can see it."""
     own = own_reviews(actor, queue, OWN)
-    known = {one.review.pk for one in own}
+    there = {one.review.pk for one in own}
     ahead = assigning.open_to(actor, queue, AHEAD) if holds(actor, may_review) else []
-    return [*(OwnReview(one, "Open") for one, _ in ahead if one.pk not in known), *own]
+    return [*(OwnReview(one, "Open") for one, _ in ahead if one.pk not in there), *own]
 
 
 @require_POST
@@ -269,7 +273,8 @@ def _fill(request: MemberRequest, pk: str, view: SavedView | None) -> None:
         episodes = episodes.filter(pk__in=matching(actor, view_filters).values("pk"))
     seed = 1 if form.seed is None else form.seed
     added = assigning.fill(actor, pk, episodes, sample=form.sample or 0, seed=seed)
-    messages.success(request, f"Added {added} {'episode' if added == 1 else 'episodes'}.")
+    is_pairwise = ReviewQueue.objects.filter(pk=pk, kind=QueueKind.PAIRWISE).exists()
+    messages.success(request, f"Added {count(added, 'pair' if is_pairwise else 'episode')}.")
 
 
 @require_POST

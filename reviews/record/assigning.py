@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -33,8 +32,18 @@ from reviews.errors import (
     ReviewClosed,
     ReviewLeaseLost,
 )
-from reviews.models import LEASE_S, Review, ReviewDecline, ReviewQueue, ReviewSlot, Verdict, VerdictDecision
-from reviews.record import schemas, withholding
+from reviews.models import (
+    LEASE_S,
+    Preference,
+    QueueKind,
+    Review,
+    ReviewDecline,
+    ReviewQueue,
+    ReviewSlot,
+    Verdict,
+    VerdictDecision,
+)
+from reviews.record import pairing, schemas, withholding
 from reviews.statistics import worth
 from reviews.statistics.reports import known_to
 from reviews.visible.pairs import draw
@@ -67,9 +76,16 @@ def create_queue(
     seed: int = 1,
     rubric: Sequence[str] = (),
     failure_types: Sequence[str] = tuple(FAILURE_TYPES),
+    kind: str = QueueKind.VERDICT,
+    instructions: str = "",
 ) -> ReviewQueue:
-    """Create a queue; it pins the current label schemas."""
+    """Create a queue; it pins the current label schemas. Pairs have no labels, failure types and gold items."""
     may_set_reviews(actor)
+    if kind not in QueueKind.values:
+        raise Invalid(f"Unknown kind of queue. Use one of {', '.join(QueueKind.values)}.")
+    if kind == QueueKind.PAIRWISE and gold_share:
+        raise Invalid("A queue of pairs has no gold items.")
+    is_pairwise = kind == QueueKind.PAIRWISE
     name = name.strip()
     if not 1 <= len(name) <= 120:
         raise Invalid("A queue needs a name of 1 to 120 characters.")
@@ -87,9 +103,11 @@ def create_queue(
         gold_share=gold_share,
         seed=seed,
         rubric=[one.strip()[:120] for one in rubric if one.strip()][:20],
-        failure_types=[one.strip()[:60] for one in failure_types if one.strip()][:30],
+        kind=kind,
+        instructions=_instructions(instructions),
+        failure_types=[] if is_pairwise else [one.strip()[:60] for one in failure_types if one.strip()][:30],
         # pinned by ID: a later version has other options, and two reviewers would answer different questions
-        schemas=list(schemas.of_project(actor.project).values_list("pk", flat=True)),
+        schemas=[] if is_pairwise else list(schemas.of_project(actor.project).values_list("pk", flat=True)),
         author=actor.name,
     )
     record(actor, "queue.created", queue.pk, f"{name}, {'blind' if is_blind else 'open'}")
@@ -101,15 +119,20 @@ def instruct(actor: Actor, queue_id: str, text: str) -> ReviewQueue:
     """Replace the instructions of a queue: Markdown, shown beside each review. The audit has a line with the text."""
     may_set_reviews(actor)
     queue = visible_or_404(ReviewQueue.objects.select_for_update(no_key=True), actor, queue_id)
-    # PostgreSQL refuses U+0000 in a text
-    text = text.replace("\r\n", "\n").replace("\x00", "").strip()
-    if len(text) > INSTRUCTIONS_MAX:
-        raise Invalid(f"Instructions can have at most {INSTRUCTIONS_MAX:,} characters, not {len(text):,}.")
+    text = _instructions(text)
     if text != queue.instructions:
         queue.instructions = text
         queue.save(update_fields=["instructions"])
         record(actor, "queue.instructed", queue.pk, f"{queue.name}: {text}"[:INSTRUCTED])
     return queue
+
+
+def _instructions(text: str) -> str:
+    # PostgreSQL refuses U+0000 in a text
+    text = text.replace("\r\n", "\n").replace("\x00", "").strip()
+    if len(text) > INSTRUCTIONS_MAX:
+        raise Invalid(f"Instructions can have at most {INSTRUCTIONS_MAX:,} characters, not {len(text):,}.")
+    return text
 
 
 def close_queue(actor: Actor, queue_id: str) -> None:
@@ -138,6 +161,9 @@ def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: in
     if sample > FILL_MAX:
         raise Invalid(f"A sample can have at most {FILL_MAX:,} episodes, not {sample:,}.")
     queue = visible_or_404(ReviewQueue.objects.filter(closed_at__isnull=True), actor, queue_id)
+    if queue.is_pairwise:
+        rows = pairing.rows_of(queue, scoped(episodes, actor.project), sample=sample, seed=seed)
+        return add(actor, queue, rows, f"sampled, seed {seed or queue.seed}" if sample else "chosen")
     mine = scoped(episodes, actor.project).exclude(reviews__queue=queue).exclude(worth.never_ran())
     # a sample draws among all, not among the newest
     if sample:
@@ -150,21 +176,27 @@ def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: in
     reviewable = list(worth.reviewable().filter(pk__in=chosen))
     # before the lock: it reads the outcomes and verdicts of up to 5,000 episodes
     ranked = worth.of_episodes(reviewable)
-    with transaction.atomic():
-        _refuse_closed(queue)
-        rows = [_row(queue, one, *ranked[one.pk], in_sample=bool(sample)) for one in reviewable]
-        # another fill can add an episode after `exclude` above read the queue
-        made = Review.objects.bulk_create(rows, ignore_conflicts=True)
-        # `bulk_create` returns ignored rows too, with IDs that are not stored
-        kept = Review.objects.filter(pk__in=[one.pk for one in made])
-        _add_slots(kept, queue)
-        if queue.is_blind:
-            withholding.from_everyone(kept.select_related("queue"))
-        added = kept.count()
-        if added:
-            drawn = f"a sample of {sample:,}, seed {seed or queue.seed}" if sample else "chosen"
-            record(actor, "queue.filled", queue.pk, f"{queue.name}: {added:,} episodes, {drawn}")
-        return added
+    drawn = f"a sample of {sample:,}, seed {seed or queue.seed}" if sample else "chosen"
+    return add(actor, queue, [_row(queue, one, *ranked[one.pk], in_sample=bool(sample)) for one in reviewable], drawn)
+
+
+@transaction.atomic
+def add(actor: Actor, queue: ReviewQueue, rows: Sequence[Review], drawn: str) -> int:
+    """Add rows to an open queue, with their slots. Those that it has already stay as they are. Return the number of
+    added ones."""
+    _refuse_closed(queue)
+    # another fill can add an episode after the caller read the queue
+    made = Review.objects.bulk_create(rows, ignore_conflicts=True)
+    # `bulk_create` returns ignored rows too, with IDs that are not stored
+    kept = Review.objects.filter(pk__in=[one.pk for one in made]).select_related("queue", "rule")
+    _add_slots(kept, queue)
+    if queue.is_blind:
+        withholding.from_everyone(kept)
+    added = kept.count()
+    if added:
+        what = "pairs" if queue.is_pairwise else "episodes"
+        record(actor, "queue.filled", queue.pk, f"{queue.name}: {added:,} {what}, {drawn}")
+    return added
 
 
 def _refuse_closed(queue: ReviewQueue) -> None:
@@ -188,7 +220,7 @@ def _add_slots(reviews: Iterable[Review], queue: ReviewQueue) -> None:
         [
             ReviewSlot(review=review, queue=queue, number=number, worth=review.worth)
             for review in reviews
-            for number in range(1, queue.reviews_required + 1)
+            for number in range(1, review.required + 1)
         ]
     )
 
@@ -200,6 +232,8 @@ def add_gold(actor: Actor, queue_id: str, episode_id: str, answer: str) -> Revie
     if answer not in VerdictDecision.values:
         raise Invalid("A gold answer is accept or reject.")
     queue = visible_or_404(ReviewQueue.objects.filter(closed_at__isnull=True), actor, queue_id)
+    if queue.is_pairwise:
+        raise Invalid("A queue of pairs has no gold items.")
     episode = visible_or_404(Episode.every.all(), actor, episode_id)
     if not worth.is_settled(episode):
         raise NotSettled
@@ -253,7 +287,8 @@ def as_if_given(actor: Actor, review_id: str) -> Iterator[str]:
             held.update(state=SlotState.SUBMITTED)
             ahead = list(_in_turn(actor, review.queue))
             # the same filter as in `claim`, where an episode that continues is refused
-            rows = Review.objects.filter(episode__in=settled.settled()).in_bulk(ahead)
+            open_pair = Q(other=None) | Q(other__in=settled.settled())
+            rows = Review.objects.filter(open_pair, episode__in=settled.settled()).in_bulk(ahead)
             following = next((rows[pk] for pk in ahead if pk in rows), None)
             if following is None:
                 raise NothingToReview
@@ -291,7 +326,7 @@ def open_to(actor: Actor, queue: ReviewQueue, limit: int) -> list[tuple[Review, 
     mine = _held(actor, queue)
     ids = [*mine, *(_candidates(actor, queue, timezone.now()) if queue.closed_at is None else [])][:limit]
     # rows come by ID, the order is that of `ids`
-    rows = queue.reviews.select_related("episode").in_bulk(ids)
+    rows = queue.reviews.select_related("episode", "other", "queue").in_bulk(ids)
     return [(rows[pk], pk in mine) for pk in ids]
 
 
@@ -300,7 +335,7 @@ def claim(actor: Actor, review_id: str, queue: ReviewQueue | None = None) -> Rev
     """Claim a review: 1. raise if the actor declined or reviewed it, or it is not in `queue`, 2. claim a free slot by
     one conditional update, 3. in a blind queue, withhold the outcome from the reviewer."""
     may_review(actor)
-    rows = Review.objects.select_related("queue", "episode")
+    rows = Review.objects.select_related("queue", "episode", "other")
     review = visible_or_404(rows.filter(queue=queue) if queue else rows, actor, review_id, "queue__project")
     # one moment for the check and for the new lease
     now = timezone.now()
@@ -339,7 +374,9 @@ def _refuse_unfit(actor: Actor, review: Review) -> None:
         raise Declined
     if Verdict.objects.filter(same, review=review, is_late=False).exists():
         raise AlreadyReviewed
-    if not worth.is_settled(review.episode):
+    if Preference.objects.counted().filter(same, review=review).exists():
+        raise AlreadyReviewed
+    if not all(worth.is_settled(one) for one in (review.episode, review.other) if one is not None):
         raise NotSettled
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from episodes.models import OutcomeHold
@@ -130,6 +129,8 @@ def late_of(actor: Actor, review: Review) -> Verdict | None:
 
 def _refuse_misfit(review: Review, answer: Wanted) -> None:
     """Raise unless the verdict has the fields that its queue requires."""
+    if review.other_id is not None:
+        raise Invalid("This review is of a pair. Say which is better.")
     if answer.decision not in VerdictDecision.values:
         raise Invalid("A verdict is accept or reject.")
     # most reviewers leave a preset value as it is, so none is preset
@@ -157,7 +158,7 @@ def _stored(
         by |= {"author": answer.model[:160], "author_kind": "model"}
     # the hold still exists at this point; `_close` ends it
     held = OutcomeHold.objects.filter(actor_key=actor.key, episode=review.episode, by=review.pk).exists()
-    is_blind = held and not _knows_outcome(actor, review)
+    is_blind = held and not withholding.opened_before(actor.key, review)
     began = slot.claimed_at if slot is not None else None
     return Verdict.objects.create(
         review=review,
@@ -181,16 +182,7 @@ def _stored(
 
 def _adjudicates(review: Review, slot: ReviewSlot | None) -> bool:
     # slots beyond the required ones are made for a third reviewer only
-    return slot is not None and not slot.is_gold and slot.number > review.queue.reviews_required
-
-
-def _knows_outcome(actor: Actor, review: Review) -> bool:
-    """Return whether a review of the same episode in another queue, judged or declined before this one was queued, has
-    opened its outcome."""
-    before, mine = review.created_at, actor.key
-    judged = Q(verdicts__author_key=mine, verdicts__is_late=False, verdicts__created_at__lt=before)
-    declined = Q(declines__author_key=mine, declines__at__lt=before)
-    return Review.objects.filter(judged | declined, episode=review.episode).exists()
+    return slot is not None and not slot.is_gold and slot.number > review.required
 
 
 def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
@@ -207,7 +199,7 @@ def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
     if set(states) & set(slots.OPEN):
         return
     # one reviewer cannot differ from themselves; beyond the required slots, a third one was called already
-    if 1 < len(states) == review.queue.reviews_required and len(set(counted(review))) > 1:
+    if 1 < len(states) == review.required and len(set(counted(review))) > 1:
         # one above the review's worth, so that the disputed one goes ahead of others of its rank
         ReviewSlot.objects.create(review=review, queue=review.queue, number=len(states) + 1, worth=review.worth + 1)
     else:

@@ -98,8 +98,8 @@ def define(actor: Actor, name: str, title: str, kind: str, options: Sequence[Any
 
 
 def _reach_queues(made: LabelSchema) -> None:
-    """Let open queues ask for a label that they have no version of. Those that have one keep it: under another version
-    two reviewers would answer different questions."""
+    """Let open queues ask for a label that they have no version of. Those that have one stay with it: under another
+    version two reviewers would answer different questions."""
     versions = LabelSchema.objects.filter(project=made.project_id, name=made.name).values_list("pk", flat=True)
     open_ones = ReviewQueue.objects.filter(project=made.project_id, closed_at=None, kind=QueueKind.VERDICT)
     for queue in open_ones.select_for_update(no_key=True).order_by("pk"):

@@ -18,7 +18,7 @@ from people import slots
 from people.access import Actor, judges_only, members_who_judge, person
 from people.models import Membership, Project
 from people.slots import SlotState
-from reviews.models import Review, ReviewDecline, ReviewQueue, ReviewSlot, Verdict
+from reviews.models import Preference, Review, ReviewDecline, ReviewQueue, ReviewSlot, Verdict
 
 BATCH = 5_000
 
@@ -44,11 +44,11 @@ def from_one(actor: Actor, review: Review) -> None:
 
 def _hold(holds: Iterable[tuple[str, Review]]) -> None:
     pairs = list(holds)
-    below = _branches({review.episode_id for _, review in pairs})
+    below = _branches({pk for _, review in pairs for pk in review.episode_ids})
     rows = [
         OutcomeHold(actor_key=key, episode_id=episode, by=review.pk)
         for key, review in pairs
-        for episode in (review.episode_id, *below.get(review.episode_id, ()))
+        for episode in {one for pk in review.episode_ids for one in (pk, *below.get(pk, ()))}
     ]
     # a second hold by the same review is the same hold
     OutcomeHold.objects.bulk_create(rows, ignore_conflicts=True, batch_size=BATCH)
@@ -66,10 +66,34 @@ def _branches(episodes: Collection[str]) -> dict[str, list[str]]:
     return branches
 
 
+def opened_before(actor_key: str, review: Review) -> bool:
+    """Return whether an earlier review of one of its episodes, ended before this one was queued, has opened the outcome
+    to this actor."""
+    before, pair = review.created_at, review.episode_ids
+    judged = Q(verdicts__author_key=actor_key, verdicts__is_late=False, verdicts__created_at__lt=before)
+    compared = Q(preferences__author_key=actor_key, preferences__is_late=False, preferences__created_at__lt=before)
+    declined = Q(declines__author_key=actor_key, declines__at__lt=before)
+    ended = Review.objects.filter(judged | compared | declined).exclude(pk=review.pk)
+    return ended.filter(Q(episode__in=pair) | Q(other__in=pair)).exists()
+
+
 def open_to(actor_key: str, review: Review) -> None:
     """Open the outcome to an actor for whom this review is over."""
     # by this review only: another blind queue can still withhold the same episode
     OutcomeHold.objects.filter(actor_key=actor_key, by=review.pk).delete()
+
+
+def open_answered_to(actor_key: str, queue: ReviewQueue, but: Review | None = None) -> None:
+    """Open the outcomes of the pairs that an actor answered, but for the newest, which they can still undo."""
+    answered = Preference.objects.counted().filter(review__queue=queue, author_key=actor_key)
+    rows = answered.exclude(review=but) if but is not None else answered
+    OutcomeHold.objects.filter(actor_key=actor_key, by__in=rows.values("review")).delete()
+
+
+def open_pair(review: Review) -> None:
+    """Open the outcomes of a pair with all its answers, but to those who answered: theirs open with their next one."""
+    answered = Preference.objects.counted().filter(review=review).values("author_key")
+    OutcomeHold.objects.filter(by=review.pk).exclude(actor_key__in=answered).delete()
 
 
 def open_all_to(actor_key: str, queue: ReviewQueue) -> None:
@@ -92,6 +116,8 @@ def follow_role(membership: Membership) -> None:
         judged = Verdict.objects.filter(author_key=actor.key, is_late=False).values("review")
         declined = ReviewDecline.objects.filter(author_key=actor.key).values("review")
         # a review without open slots needs no verdict; gold always has a slot for the next reviewer
+        answered = Preference.objects.counted().filter(author_key=actor.key).values("review")
+        waiting = waiting.exclude(pk__in=answered)
         open_reviews = waiting.filter(Q(slots__state__in=slots.OPEN) | ~Q(gold="")).distinct()
         _hold((actor.key, one) for one in open_reviews.exclude(pk__in=judged).exclude(pk__in=declined))
     else:

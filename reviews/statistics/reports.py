@@ -22,6 +22,7 @@ from people.text.in_words import ago
 from reviews.models import (
     Annotation,
     LabelSchema,
+    Preference,
     Review,
     ReviewDecline,
     ReviewQueue,
@@ -39,6 +40,7 @@ from reviews.statistics.agreement import (
     share,
 )
 from reviews.visible.annotated import current
+from reviews.visible.pairs import answers_of, questions_of
 
 VERIFIER = "verifier"
 DECLINES = 20
@@ -65,12 +67,16 @@ def progress_of(actor: Actor, queues: Collection[ReviewQueue]) -> dict[str, Prog
     slots = ReviewSlot.objects.filter(queue__in=queues).exclude(state=SlotState.VOID)
     # without gold, as in the total
     rows = Verdict.objects.as_given().filter(review__queue__in=queues, review__gold="")
+    pairs = Preference.objects.counted().filter(review__queue__in=queues)
     states: dict[str, Counter[tuple[bool, str]]] = {one.pk: Counter() for one in queues}
     verdicts: dict[str, Counter[tuple[str, str]]] = {one.pk: Counter() for one in queues}
     for queue, is_gold, state, n in slots.values_list("queue", "is_gold", "state").annotate(n=Count("pk")):
         states[queue][is_gold, state] = n
-    for queue, author, key, n in rows.values_list("review__queue", "author", "author_key").annotate(n=Count("pk")):
-        verdicts[queue][author, key] = n
+    for answers in (rows, pairs):
+        for queue, author, key, n in answers.values_list("review__queue", "author", "author_key").annotate(
+            n=Count("pk")
+        ):
+            verdicts[queue][author, key] = n
     return {pk: _progress(actor, states[pk], verdicts[pk]) for pk in states}
 
 
@@ -132,6 +138,7 @@ def why_empty(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
     names = sorted({one.holder_name for one in held})
     verdicts = Verdict.objects.as_given().filter(review__queue=queue, review__gold="")
     mine = verdicts.filter(author_key=actor.key).count()
+    mine += Preference.objects.counted().filter(review__queue=queue, author_key=actor.key).count()
     declined = queue.reviews.filter(declines__author_key=actor.key).count()
     done = slots.filter(state=SlotState.SUBMITTED).count()
     reasons = [f"{done} of {slots.count()} reviews are given, {mine} by you."]
@@ -215,6 +222,8 @@ class ReportLine:
 def lines(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> list[ReportLine]:
     """Return agreement on verdicts as they were given: among people, people against models, people against the
     verifier; then by label."""
+    if queue.is_pairwise:
+        return _pair_lines(actor, queue, only_sample)
     table = judged(actor, queue, only_sample=only_sample, as_given=True)
     kinds = _kinds(queue)
     people = [_of(one, kinds, "human") for one in table.values()]
@@ -227,6 +236,32 @@ def lines(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> lis
         ReportLine("Models and verifier, verdict", agreement(_against(models, verifier))),
     ]
     return [line for line in [*overall, *_label_lines(actor, queue, only_sample)] if line.figures.items]
+
+
+def preferred(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> QuerySet[Preference]:
+    """Return the answers on pairs that an actor can read now: not those on episodes that are withheld from them."""
+    rows = Preference.objects.counted().filter(review__queue=queue)
+    for name in ("review__episode_id", "review__other_id"):
+        rows = visibility.with_open_outcome(actor, rows, name)
+    return rows.filter(review__in_sample=True) if only_sample else rows
+
+
+def _pair_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[ReportLine]:
+    """Return agreement on pairs by question: among people, and people against models."""
+    people: dict[str, dict[str, dict[str, str]]] = {}
+    models: dict[str, dict[str, dict[str, str]]] = {}
+    for answer in preferred(actor, queue, only_sample=only_sample):
+        side = people if answer.author_kind == "human" else models
+        for question, choice in answers_of(answer).items():
+            side.setdefault(question, {}).setdefault(answer.review_id, {})[answer.author_key] = choice
+    pair_lines = []
+    for question in questions_of(queue.rubric):
+        ours, theirs = people.get(question, {}), models.get(question, {})
+        both = [pk for pk in ours if pk in theirs]
+        against = _against([ours[pk] for pk in both], [theirs[pk] for pk in both])
+        pair_lines.append(ReportLine(f"People, {question}", agreement(list(ours.values()))))
+        pair_lines.append(ReportLine(f"People and models, {question}", agreement(against)))
+    return [line for line in pair_lines if line.figures.items]
 
 
 def _kinds(queue: ReviewQueue) -> dict[str, str]:
@@ -276,6 +311,12 @@ def _label_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[Re
 
 def disagreeing(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> list[Review]:
     """Return reviews whose judges, the verifier among them, disagree."""
+    if queue.is_pairwise:
+        choices: dict[str, set[str]] = {}
+        for review, choice in preferred(actor, queue, only_sample=only_sample).values_list("review_id", "choice"):
+            choices.setdefault(review, set()).add(choice)
+        ids = [review for review, several in choices.items() if len(several) > 1]
+        return list(queue.reviews.filter(pk__in=ids).select_related("episode").order_by("-worth", "pk"))
     # verdicts after changes: judges who agree by now are not listed
     table = judged(actor, queue, only_sample=only_sample)
     ids = [review for review, judges in table.items() if len(set(judges.values())) > 1]

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 
 from episodes.models import Episode
 from people.access import Actor
-from reviews.models import Choice, Preference, Review
+from reviews.models import Preference, Preferred, Review
 
 OVERALL = "Which is better?"
 """The first question of each pair; those of the rubric follow."""
-LETTERS = {"a": Choice.FIRST, "b": Choice.SECOND, "equal": Choice.EQUAL, "neither": Choice.NEITHER}
+LETTERS = {"a": Preferred.FIRST, "b": Preferred.SECOND, "equal": Preferred.EQUAL, "neither": Preferred.NEITHER}
 """What a reviewer says of A and B, where A is the first episode of the row."""
 WORDS = {"a": "A", "b": "B", "equal": "Equal", "neither": "Neither"}
-_OTHER = {Choice.FIRST: Choice.SECOND, Choice.SECOND: Choice.FIRST}
+_OTHER = {Preferred.FIRST: Preferred.SECOND, Preferred.SECOND: Preferred.FIRST}
 
 
 def draw(seed: int, key: object) -> float:

@@ -1,0 +1,70 @@
+"""Which pairs of episodes a queue of pairs gets: episodes of one task, and the branches of each.
+
+Reads only; `assigning.add` stores the rows. Neither outcome nor arm is looked at, so the choice shows nothing of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from itertools import combinations
+
+from django.db.models import Q, QuerySet
+
+from episodes.models import Episode
+from episodes.stored.splits import task_key
+from reviews.models import QueueRule, Review, ReviewQueue
+from reviews.statistics import worth
+from reviews.visible.pairs import draw
+
+EPISODES, MEMBERS, PAIRS = 5_000, 60, 4
+"""Episodes of one fill, episodes of a task among which pairs are drawn, and pairs of a task in a queue."""
+
+
+def rows_of(
+    queue: ReviewQueue, episodes: QuerySet[Episode], *, sample: int = 0, seed: int = 0, rule: QueueRule | None = None
+) -> list[Review]:
+    """Return the pairs that come to a queue: at most `PAIRS` of a task, with those that it has; with `sample`, only so
+    many of all. Each is drawn by the seed, and no pair is there twice."""
+    seed = seed or queue.seed
+    there = set(queue.reviews.values_list("episode_id", "other_id"))
+    counts = Counter(first for first, _ in there)
+    chosen = [
+        pair
+        for members in _by_task(queue, episodes)
+        for pair in _drawn(members, there, sum(counts[pk] for pk in members), seed)
+    ]
+    if sample:
+        chosen = sorted(chosen, key=lambda pair: draw(seed, f"sample/{pair}"))[:sample]
+    return [
+        Review(
+            queue=queue,
+            episode_id=first,
+            other_id=second,
+            rule=rule,
+            in_sample=bool(sample),
+            # by chance: a rank by outcomes would show them
+            worth=3 * draw(queue.seed, f"place/{first}/{second}"),
+        )
+        for first, second in chosen
+    ]
+
+
+def _by_task(queue: ReviewQueue, episodes: QuerySet[Episode]) -> list[list[str]]:
+    """Return the episodes that can be reviewed, and the branches of these, by task."""
+    newest = list(episodes.order_by("-created_at", "-pk").values_list("pk", flat=True)[:EPISODES])
+    family = Q(pk__in=newest) | Q(fork__parent__in=newest)
+    rows = worth.reviewable().filter(family, project=queue.project_id).order_by("pk")
+    tasks: dict[str, list[str]] = {}
+    for pk, scenario, task_idx, task in rows.values_list("pk", "scenario", "task_idx", "task"):
+        tasks.setdefault(task_key(scenario, task_idx, task), []).append(pk)
+    return list(tasks.values())
+
+
+def _drawn(
+    members: list[str], there: Collection[tuple[str, str | None]], full: int, seed: int
+) -> list[tuple[str, str]]:
+    """Return the pairs of one task that come to a queue which has `full` of it."""
+    few = sorted(sorted(members, key=lambda pk: draw(seed, pk))[:MEMBERS])
+    new = [pair for pair in combinations(few, 2) if pair not in there]
+    return sorted(new, key=lambda pair: draw(seed, f"pair/{pair}"))[: max(0, PAIRS - full)]

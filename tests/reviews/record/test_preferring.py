@@ -1,0 +1,180 @@
+"""Pairs: which a queue gets, answers by A and B, blindness until the next answer, undo, agreement."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connections
+
+from episodes.models import Episode, Fork, OutcomeHold
+from episodes.visible import visibility
+from people.errors import Invalid, NotFound
+from reviews.errors import AlreadyReviewed, NothingToReview, OutcomesOpen, ReviewLeaseLost
+from reviews.models import Preference, QueueKind, Review
+from reviews.record import assigning, deciding, pairing, preferring
+from reviews.record.deciding import Wanted
+from reviews.statistics import reports
+from reviews.visible import pairs
+from reviews.visible.pairs import OVERALL
+from tests.reviews.conftest import ended
+
+pytestmark = pytest.mark.django_db
+CLEARER = "Which is clearer?"
+
+
+@pytest.fixture
+def queue(ada):
+    return assigning.create_queue(ada, "Pairs", kind="pairwise", reviews_required=2, rubric=[CLEARER])
+
+
+def filled(ada, queue, *tasks):
+    """A queue with the pairs of episodes of these tasks."""
+    made = [ended(ada, f"{task}-{number}", task_idx=task) for number, task in enumerate(tasks)]
+    return assigning.fill(ada, queue.pk, Episode.objects.filter(pk__in=[one.pk for one in made]))
+
+
+def answer(actor, queue, letter="a", **more):
+    lease = assigning.pull(actor, queue.pk)
+    return preferring.prefer(actor, lease.review_id, lease.lease_token, {OVERALL: letter, **more})
+
+
+def sees(actor, review):
+    return [visibility.of_episode(actor, Episode.objects.get(pk=pk)) is not None for pk in review.episode_ids]
+
+
+def test_fill_pairs_episodes_of_one_task_once(ada, queue):
+    assert filled(ada, queue, 1, 1, 2, 2, 2, 3) == 1 + 3
+    kept = set(queue.reviews.values_list("episode", "other"))
+    for first, second in kept:
+        assert first < second and len({Episode.objects.get(pk=pk).task_idx for pk in (first, second)}) == 1
+    assert assigning.fill(ada, queue.pk, Episode.objects.all()) == 0
+    assert {one.number for one in queue.slots.all()} == {1, 2}
+
+
+def test_fill_adds_few_pairs_of_a_task_whatever_comes_later(ada, queue):
+    assert filled(ada, queue, *[5] * 6) == pairing.PAIRS
+    ended(ada, "later", task_idx=5)
+    assert assigning.fill(ada, queue.pk, Episode.objects.all()) == 0
+
+
+def test_fill_pairs_a_branch_with_its_episode(ada, queue):
+    parent, branch = ended(ada, "parent"), ended(ada, "branch")
+    fork = Fork.objects.create(parent=parent, project=ada.project, seq=2, tries=1, knowledge="none")
+    Episode.objects.filter(pk=branch.pk).update(fork=fork, origin="branch")
+    assert not Episode.objects.filter(pk=branch.pk).exists(), "lists leave branches out"
+    assert assigning.fill(ada, queue.pk, Episode.objects.filter(pk=parent.pk)) == 1
+    assert set(queue.reviews.get().episode_ids) == {parent.pk, branch.pk}
+
+
+def test_answer_is_stored_by_the_order_of_the_row(ada, rita, queue):
+    filled(ada, queue, 1, 1)
+    given = answer(rita, queue, "a", **{CLEARER: "neither"})
+    review = given.review
+    shown = pairs.sides(rita, review)[0].pk
+    assert given.choice == ("first" if shown == review.episode_id else "second")
+    assert given.answers == {CLEARER: "neither"} and given.is_swapped == (shown != review.episode_id)
+    assert pairs.shown_choice(given) == "A" and given.is_blind
+
+
+def test_order_is_drawn_for_each_pair_and_reviewer(ada, rita, edo, queue):
+    filled(ada, queue, *[task for task in range(40) for _ in range(2)])
+    rows = queue.reviews.select_related("queue")
+    swapped = [[pairs.is_swapped(who, one) for one in rows] for who in (rita, edo)]
+    assert swapped[0] == [pairs.is_swapped(rita, one) for one in rows] != swapped[1]
+    assert all(5 < sum(one) < 35 for one in swapped)
+
+
+@pytest.mark.parametrize(
+    "answers", [{}, {CLEARER: "a"}, {OVERALL: "first"}, {OVERALL: "a", "Who?": "b"}, {OVERALL: "a", CLEARER: ""}]
+)
+def test_answer_that_does_not_fit_is_refused(ada, rita, queue, answers):
+    filled(ada, queue, 1, 1)
+    lease = assigning.pull(rita, queue.pk)
+    with pytest.raises(Invalid):
+        preferring.prefer(rita, lease.review_id, lease.lease_token, answers)
+    with pytest.raises(Invalid):
+        deciding.decide(rita, lease.review_id, lease.lease_token, Wanted("accept"))
+    assert not Preference.objects.exists()
+
+
+def test_answer_twice_is_one_and_without_a_lease_is_late(ada, rita, edo, max_, queue):
+    filled(ada, queue, 1, 1)
+    lease = assigning.pull(rita, queue.pk)
+    said = {OVERALL: "b"}
+    first = preferring.prefer(rita, lease.review_id, lease.lease_token, said, nonce="n")
+    assert preferring.prefer(rita, lease.review_id, lease.lease_token, said, nonce="n") == first
+    with pytest.raises(AlreadyReviewed):
+        preferring.prefer(rita, lease.review_id, lease.lease_token, said, nonce="m")
+    for _ in range(2):
+        with pytest.raises(ReviewLeaseLost):
+            preferring.prefer(edo, lease.review_id, "gone", said, nonce="n")
+    assert Preference.objects.filter(is_late=True).count() == 1 and Preference.objects.counted().count() == 1
+    with pytest.raises(NotFound):
+        preferring.prefer(max_, lease.review_id, "gone", said)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_answer_twice_at_once_is_one(ada, rita, queue):
+    filled(ada, queue, 1, 1)
+    lease = assigning.pull(rita, queue.pk)
+
+    def say(letter):
+        try:
+            return preferring.prefer(rita, lease.review_id, lease.lease_token, {OVERALL: letter}).pk
+        except AlreadyReviewed:
+            return ""
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(map(bool, pool.map(say, ["a", "b", "equal", "neither"]))) == [False] * 3 + [True]
+
+
+def test_outcomes_open_with_the_next_answer(ada, rita, queue):
+    filled(ada, queue, 1, 1, 2, 2)
+    first = answer(rita, queue).review
+    assert sees(rita, first) == [False, False]
+    second = answer(rita, queue).review
+    assert sees(rita, first) == [True, True] and sees(rita, second) == [True, True], "nothing is left for them"
+    with pytest.raises(NothingToReview):
+        assigning.pull(rita, queue.pk)
+
+
+def test_undo_takes_back_the_newest_and_stays_blind(ada, rita, edo, queue):
+    filled(ada, queue, 1, 1, 2, 2)
+    first = answer(rita, queue, "a")
+    lease = preferring.undo(rita, queue.pk)
+    assert lease.review_id == first.review_id and not Preference.objects.counted().exists()
+    again = preferring.prefer(rita, lease.review_id, lease.lease_token, {OVERALL: "equal"})
+    assert (again.choice, again.is_blind) == ("equal", True)
+    second = answer(rita, queue, "b")
+    with pytest.raises(OutcomesOpen):
+        preferring.undo(rita, queue.pk)
+    assert set(Preference.objects.counted()) == {again, second}
+    with pytest.raises(Invalid):
+        preferring.undo(edo, queue.pk)
+
+
+def test_last_answer_of_a_pair_opens_it_to_who_did_not_answer(ada, rita, edo, queue):
+    filled(ada, queue, 1, 1, 2, 2)
+    review = answer(rita, queue).review
+    lease = assigning.claim(edo, review.pk)
+    preferring.prefer(edo, review.pk, lease.lease_token, {OVERALL: "b"})
+    assert sees(rita, review) == sees(edo, review) == [False, False], "each can still undo"
+    assert set(OutcomeHold.objects.filter(by=review.pk).values_list("actor_key", flat=True)) == {rita.key, edo.key}
+
+
+def test_agreement_of_pairs_counts_each_question(ada, rita, edo, queue):
+    filled(ada, queue, *[task for task in range(3) for _ in range(2)])
+    for review in Review.objects.select_related("queue"):
+        for who, letter in ((rita, "a"), (edo, "neither")):
+            lease = assigning.claim(who, review.pk)
+            shown = "a" if pairs.sides(who, review)[0].pk == review.episode_id else "b"
+            said = {OVERALL: shown if letter == "a" else letter, CLEARER: shown}
+            preferring.prefer(who, review.pk, lease.lease_token, said)
+    lines = {one.title: one.figures for one in reports.lines(ada, queue)}
+    assert [lines[f"People, {one}"].percent for one in (OVERALL, CLEARER)] == [0.0, 1.0]
+    assert lines[f"People, {OVERALL}"].items == 3 and len(reports.disagreeing(ada, queue)) == 3
+    assert sorted(reports.progress(ada, queue).people) == [("edo", 3), ("rita", 3)]
+    assert queue.kind == QueueKind.PAIRWISE
