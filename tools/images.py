@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
 
 from tests.running import Product, product, until
 
@@ -84,13 +84,18 @@ SHOTS = {
 }
 
 
+def chromium_of(driver: Playwright) -> Browser:
+    """Start the first Chromium that this machine has."""
+    path = next(path for name in CHROMIUM if (path := shutil.which(name)))
+    return driver.chromium.launch(
+        executable_path=path, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    )
+
+
 def make(names: list[str]) -> None:
     known = json.loads(MADE_FROM.read_text()) if MADE_FROM.exists() else {}
-    path = next(found for name in CHROMIUM if (found := shutil.which(name)))
     with sync_playwright() as driver:
-        chromium = driver.chromium.launch(
-            executable_path=path, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        )
+        chromium = chromium_of(driver)
         for name in names:
             shot = SHOTS[name]
             with product(AWMWEB_DEMO=shot.demo) as running:
