@@ -91,6 +91,7 @@ OptIn = Literal[
     "branches",
     "assisted",
     "continued",
+    "compared",
 ]
 FILTERS = (
     *("run", "arm", "scenario", "task_idx", "split", "policy", "policy_kind", "expert", "outcome", "origin"),
@@ -231,6 +232,8 @@ class Recipe(BaseModel):
 
     @model_validator(mode="after")
     def _forks(self) -> Self:
+        if "compared" in self.include and self.format != "dpo":
+            raise ValueError("include: compared requires the format dpo")
         if "branches" in self.include and self.format != "sft":
             raise ValueError("include: branches requires the format sft")
         if self.weights != "none" and self.format != "dpo":

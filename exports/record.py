@@ -92,6 +92,8 @@ class Record:
     verdict: str = ""
     corrections: Sequence[Mapping[str, Any]] = ()
     forks: Sequence[Mapping[str, Any]] = ()
+    compared: Sequence[Sequence[Any]] = ()
+    """Of each pair with another episode: its ID, votes for this one, for the other, and for neither of them."""
     root: str = ""
     branch_seq: int | None = None
     knowledge: str = ""

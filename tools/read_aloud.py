@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect, sync_playwright
 
-from tools.images import ROOT, chromium_of
-
 from tests.running import Product, product
+from tools.images import ROOT, chromium_of
 
 PAGE = ROOT / "docs" / "measured" / "read-aloud.md"
 CALL = {"id": "1", "name": "create_refund", "arguments": {"amount": 249, "order": 7}}

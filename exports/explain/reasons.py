@@ -10,6 +10,10 @@ REASONS: dict[str, tuple[str, str]] = {
         "The dataset has this episode or another of its branches already, with the same first steps.",
     ),
     "unmeasured": ("Pair without a measured worth", "No fork measured it, and the recipe weighs pairs by worth."),
+    "contradicted": (
+        "Compared against the verifier",
+        "People preferred an episode that its verifier did not find complete to one that it did.",
+    ),
     "assisted": ("A person took part", "A person at the wheel acted in it, or changed its limits."),
     "continued": (
         "Continued from a prompt",

@@ -12,6 +12,7 @@ from exports.rules.pairs import (
     PreferencePair,
     ShapedEpisode,
     from_advice,
+    from_compared,
     from_corrections,
     from_edits,
     from_forks,
@@ -38,6 +39,9 @@ DPO_FEATURES: dict[str, Any] = {
     "grade": TEXT,
     "privilege": TEXT,
     "weight": NUMBER,
+    "votes_chosen": WHOLE,
+    "votes_rejected": WHOLE,
+    "votes_tied": WHOLE,
     **SOURCE,
 }
 KTO_FEATURES: dict[str, Any] = {
@@ -51,7 +55,8 @@ KTO_FEATURES: dict[str, Any] = {
 
 
 def dpo(episodes: Sequence[ShapedEpisode], ground: Ground) -> Iterator[dict[str, Any] | LeftOut]:
-    """Yield at most `pairs_per_task` pairs of one task: of forks first, then corrections, edits, advice, siblings.
+    """Yield at most `pairs_per_task` pairs of one task: of forks first, then corrections, edits, advice,
+    those that people compared, siblings.
 
     What a fork measured overrules the others. With weights by worth, pairs that nothing measured are left out.
     """
@@ -64,6 +69,8 @@ def dpo(episodes: Sequence[ShapedEpisode], ground: Ground) -> Iterator[dict[str,
             continue
         if pair.measured is not None and pair.measured["privilege"] == "sees_verifier":
             yield LeftOut("informed")
+        elif pair.is_contradicted:
+            yield LeftOut("contradicted")
         elif pair.measured is None and ground.recipe.weights == "worth":
             yield LeftOut("unmeasured")
         else:
@@ -78,6 +85,7 @@ def _all_pairs(episodes: Sequence[ShapedEpisode], *, has_advice: bool) -> Iterat
     for pairs_of in (from_corrections, *([from_edits, from_advice] if has_advice else [])):
         for episode in episodes:
             yield from pairs_of(episode)
+    yield from from_compared(episodes)
     yield from siblings(episodes)
 
 
@@ -85,6 +93,7 @@ def _pair_row(pair: PreferencePair, ground: Ground) -> dict[str, Any]:
     prompt = [line.message for line in pair.prompt]
     row = {"prompt": prompt, "chosen": [pair.chosen], "rejected": [pair.rejected], "tools": list(pair.tools)}
     about = {"source": pair.source, "rejected_episode_id": pair.rejected_from.id, "seq": pair.seq}
+    about |= dict(zip(("votes_chosen", "votes_rejected", "votes_tied"), pair.votes, strict=True))
     about |= _measured(pair, by_worth=ground.recipe.weights == "worth")
     return {**row, **about, **source(DPO, pair.chosen_from, ground, prompt), "content_sha256": sha256(row)}
 

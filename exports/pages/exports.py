@@ -58,6 +58,7 @@ OPT_INS = (
     ("ruled", "Tasks that the court ruled at fault"),
     ("rejected", "Complete episodes that reviewers rejected"),
     ("corrections", "Reviewers' unverified corrections, for DPO"),
+    ("compared", "Pairs that reviewers compared, for DPO"),
     ("branches", "Branches of forks, for SFT"),
     ("verdicts", "Rejected episodes as what not to do, for DPO and KTO"),
 )

@@ -34,9 +34,9 @@ class ShapedEpisode:
 
 @dataclass(frozen=True, slots=True)
 class PreferencePair:
-    """A chosen and a rejected action. `source` is `fork`, `correction`, `edit`, `advice`, `sibling` or `verdict`;
-    `chosen_from` and `rejected_from` name episodes. `measured` are the numbers of the fork, as in `PinnedFork`, or
-    those of the episodes that took either action of siblings."""
+    """A chosen and a rejected action. `source` is `fork`, `correction`, `edit`, `advice`, `compared`, `sibling` or
+    `verdict`; `chosen_from` and `rejected_from` name episodes. `measured` are the numbers of the fork, as in
+    `PinnedFork`, or those of the episodes that took either action of siblings."""
 
     source: str
     prompt: tuple[TrainingLine, ...]
@@ -47,6 +47,10 @@ class PreferencePair:
     rejected_from: Record
     seq: int
     measured: Mapping[str, Any] | None = None
+    votes: tuple[int, int, int] = (0, 0, 0)
+    """Of a pair that people compared: for the chosen side, for the rejected one, and for neither of them."""
+    is_contradicted: bool = False
+    """Whether the verifier found the rejected side complete and the chosen one not."""
 
     @property
     def digest(self) -> str:
@@ -170,6 +174,39 @@ def _of_siblings(wins: int, tries: int, others: int) -> dict[str, Any]:
     counts = {"wins": wins, "tries": tries, "kept_wins": 0, "kept_tries": others}
     numbers = {name: round(getattr(change, part), 4) for name, part in WORTH.items()}
     return {"fork": "", "verdict": "better", "grade": "", "privilege": "", **counts, **numbers}
+
+
+def from_compared(episodes: Sequence[ShapedEpisode]) -> Iterator[PreferencePair]:
+    """Yield pairs of two episodes that people compared, at the state where their actions part.
+
+    More people chose the one side than the other; a tie gives none. Both are the same until then, with the same tools.
+    """
+    by_id = {one.record.id: one for one in episodes}
+    for episode in episodes:
+        for other_id, wins, losses, ties in episode.record.compared:
+            other = by_id.get(other_id)
+            if other is None or wins == losses or episode.shaped.tools != other.shaped.tools:
+                continue
+            better, worse = (episode, other) if wins > losses else (other, episode)
+            votes = (max(wins, losses), min(wins, losses), ties)
+            if (pair := _compared_pair(better, worse, votes)) is not None:
+                yield pair
+
+
+def _compared_pair(better: ShapedEpisode, worse: ShapedEpisode, votes: tuple[int, int, int]) -> PreferencePair | None:
+    """Return the first actions that differ; None if what was read differs first, or the agent should learn neither."""
+    for place, (chosen, rejected) in enumerate(zip(better.shaped.lines, worse.shaped.lines, strict=False)):
+        are_acts = chosen.said.part == rejected.said.part == "assistant"
+        if _key(chosen.message) != _key(rejected.message):
+            is_choice = are_acts and _act_key(chosen.message) != _act_key(rejected.message)
+            if not is_choice or not place or not chosen.loss or rejected.said.refused:
+                return None  # the same action in other words: what follows would be read after another message
+            prompt, records = better.shaped.lines[:place], (better.record, worse.record)
+            is_against = worse.is_complete and not better.is_complete
+            about = {"votes": votes, "is_contradicted": is_against}
+            tools, seq = better.shaped.tools, _seq(chosen)
+            return PreferencePair("compared", prompt, chosen.message, rejected.message, tools, *records, seq, **about)
+    return None
 
 
 def from_corrections(episode: ShapedEpisode) -> Iterator[PreferencePair]:

@@ -119,6 +119,7 @@ class Reader:
                     rows[entry.episode], runs, entry, steps, results, tags, self._corrected(entry, corrections)
                 ),
                 forks=self._forked(entry, forks),
+                compared=entry.compared,
                 root=roots.get(entry.episode, ""),
             )
             for entry in batch

@@ -45,8 +45,8 @@ _LINE = json.JSONEncoder(separators=(",", ":"))
 class SnapshotEntry:
     """One episode of a snapshot: its ID, its task, the number of its last step, and what counted when it was taken: the
     IDs of its outcomes, the fault that the court found with its task, the IDs of corrections, the verdict of blind
-    reviewers, the IDs of labels of its questions, whether its task is known to pass unchanged, and the forks that show
-    a difference."""
+    reviewers, the IDs of labels of its questions, whether its task is known to pass unchanged, the forks that show a
+    difference, and the votes of blind people on its pairs."""
 
     episode: str
     task: str
@@ -58,10 +58,12 @@ class SnapshotEntry:
     tags: tuple[str, ...] = ()
     unchanged: bool = False
     forks: tuple[PinnedFork, ...] = ()
+    compared: tuple[tuple[Any, ...], ...] = ()
 
     def line(self) -> str:
         forks = [fork.pinned for fork in self.forks]
         reviews = [self.ruling, list(self.corrections), self.verdict, list(self.tags), self.unchanged, forks]
+        reviews.append([list(one) for one in self.compared])
         while reviews and not reviews[-1]:
             reviews.pop()
         fields = [self.episode, self.task, self.last_seq, list(self.outcomes), *reviews]
@@ -70,10 +72,10 @@ class SnapshotEntry:
     @classmethod
     def read(cls, line: bytes) -> SnapshotEntry:
         episode, task, last_seq, kept, *reviews = orjson.loads(line)
-        nothing: list[Any] = ["", (), "", (), False, ()]
-        ruling, corrections, verdict, tags, unchanged, forks = reviews + nothing[len(reviews) :]
+        nothing: list[Any] = ["", (), "", (), False, (), ()]
+        ruling, corrections, verdict, tags, unchanged, forks, compared = reviews + nothing[len(reviews) :]
         shown = tuple(PinnedFork(*one) for one in forks)
-        pinned = (ruling, tuple(corrections), verdict, tuple(tags), unchanged, shown)
+        pinned = (ruling, tuple(corrections), verdict, tuple(tags), unchanged, shown, tuple(map(tuple, compared)))
         return cls(episode, task, last_seq, tuple(kept), *pinned)
 
 
@@ -88,6 +90,7 @@ class PinnedReviews:
     tagged: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unchanged: Mapping[str, Collection[str]] = field(default_factory=dict)
     forks: Mapping[str, Sequence[PinnedFork]] = field(default_factory=dict)
+    compared: Mapping[str, Sequence[tuple[Any, ...]]] = field(default_factory=dict)
 
     def passes_unchanged(self, task: str, version: str) -> bool:
         """Return whether a task of this version passes unchanged; where a version is unknown, any counts."""
@@ -157,6 +160,7 @@ def snapshot(rows: QuerySet[Episode], reviews: PinnedReviews) -> Iterator[Snapsh
             tags=tuple(reviews.tagged.get(pk, ())),
             unchanged=reviews.passes_unchanged(f"{scenario}/{task_idx}", version),
             forks=tuple(reviews.forks.get(pk, ())),
+            compared=tuple(reviews.compared.get(pk, ())),
         )
 
 
@@ -169,6 +173,7 @@ def entries_of(project: Project, recipe: Recipe, rows: QuerySet[Episode]) -> Ite
         tagged=annotated.newest_of(rows, TAGS) if recipe.format == "ask_decision" else {},
         unchanged=_unchanged(project, rows),
         forks=measured(rows) if recipe.format == "dpo" else {},
+        compared=reports.blind_preferences(rows) if "compared" in recipe.include else {},
     )
     return snapshot(rows, reviews)
 

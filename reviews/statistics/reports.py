@@ -23,6 +23,7 @@ from reviews.models import (
     Annotation,
     LabelSchema,
     Preference,
+    Preferred,
     Review,
     ReviewDecline,
     ReviewQueue,
@@ -378,3 +379,27 @@ def blind_verdicts(episodes: QuerySet[Episode]) -> dict[str, str]:
         if decision := reports.consensus(verdicts):
             decisions.setdefault(episode, set()).add(decision)
     return {episode: said.pop() for episode, said in decisions.items() if len(said) == 1}
+
+
+def blind_preferences(episodes: QuerySet[Episode]) -> dict[str, list[tuple[Any, ...]]]:
+    """Return how people who read neither outcome nor verifier compared pairs of these episodes: by the first of a pair
+    the ID of the other, the votes for each, and those for neither of them. A person has one vote on a pair."""
+    among = episodes.order_by().values("pk")
+    people = Preference.objects.counted().filter(
+        review__episode__in=among,
+        review__other__in=among,
+        author_kind="human",
+        privilege=Privilege.BLIND,
+        is_blind=True,
+    )
+    votes: dict[tuple[str, str], dict[str, str]] = {}
+    # by age: of answers in two queues the newest counts
+    for answer in people.select_related("review").order_by("created_at", "pk"):
+        pair = answer.review.episode_id, str(answer.review.other_id)
+        votes.setdefault(pair, {})[answer.author_key] = answer.choice
+    by_episode: dict[str, list[tuple[Any, ...]]] = {}
+    for (first, second), choices in sorted(votes.items()):
+        counts = Counter(choices.values())
+        sides = counts[Preferred.FIRST], counts[Preferred.SECOND]
+        by_episode.setdefault(first, []).append((second, *sides, len(choices) - sum(sides)))
+    return by_episode

@@ -16,11 +16,13 @@ from exports.recipe import Recipe
 from people import access
 from people.access import system
 from people.record import members
-from reviews.models import Verdict
+from reviews.models import Preference, Verdict
 from reviews.record import assigning as reviewing
-from reviews.record import deciding
+from reviews.record import deciding, preferring
 from reviews.record.deciding import Wanted
 from reviews.statistics import reports
+from reviews.visible.pairs import OVERALL, sides
+from tests.people_by_name import person
 from tests.reviews.conftest import ended
 
 pytestmark = pytest.mark.django_db
@@ -141,3 +143,63 @@ def test_review_token_of_a_person_rejects_like_a_person(ada, pair, review, tmp_p
         issued, _ = members.issue_token(ada, f"reviewer {number}", "review", behind=behind)
         judged(access.bearer(issued), review)
     assert exported(ada, tmp_path / "made", "sft")[1]["left_out"] == left_out
+
+
+@pytest.fixture
+def compared(ada):
+    """A queue with a pair of two episodes of a task that went different ways, the better one not complete."""
+
+    def made(*outcomes):
+        for number, found in enumerate(outcomes):
+            ended(ada, f"c{number}", found, float(found == "complete"), row=7 + number)
+        asked = reviewing.create_queue(ada, "Pairs", kind="pairwise", reviews_required=3)
+        reviewing.fill(ada, asked.pk, Episode.objects.all())
+        return asked.reviews.select_related("queue", "episode", "other").get()
+
+    return made
+
+
+def compare(actor, review, better):
+    """Answer a pair with this episode, or with a tie."""
+    lease = reviewing.claim(actor, review.pk)
+    first = sides(actor, review)[0].pk
+    letter = better if better in ("equal", "neither") else "a" if better == first else "b"
+    return preferring.prefer(actor, review.pk, lease.lease_token, {OVERALL: letter})
+
+
+def test_compared_pair_has_the_votes_of_people(ada, rita, edo, compared, tmp_path):
+    review = compared("others", "others")
+    good, bad = review.other_id, review.episode_id
+    third = person(ada.project, "mina", "reviewer")
+    for actor, better in ((rita, good), (edo, good), (third, "equal")):
+        compare(actor, review, better)
+    assert exported(ada, tmp_path / "without", "dpo")[0] == []
+    [row], manifest = exported(ada, tmp_path / "dpo", "dpo", "compared")
+    assert (row["source"], row["episode_id"], row["rejected_episode_id"]) == ("compared", good, bad)
+    assert [row[f"votes_{name}"] for name in ("chosen", "rejected", "tied")] == [2, 0, 1]
+    assert row["schema_version"] == "awmweb.pref/6" and manifest["opted_in"] == ["compared"]
+    text = "".join(file.read_text() for file in (tmp_path / "dpo").rglob("*") if file.is_file())
+    assert rita.name not in text and rita.key not in text
+    compare_again = Preference.objects.filter(author_key=third.key)
+    compare_again.update(choice="first")
+    assert exported(ada, tmp_path / "dpo", "dpo", "compared")[0] == [row], "the snapshot holds the votes"
+
+
+@pytest.mark.parametrize("change", [{"is_blind": False}, {"author_kind": "model"}, {"privilege": "sees_verifier"}])
+def test_pair_that_is_tied_or_not_blind_gives_no_row(ada, rita, edo, compared, tmp_path, change):
+    review = compared("others", "others")
+    compare(rita, review, review.episode_id)
+    compare(edo, review, review.other_id)
+    assert exported(ada, tmp_path / "tied", "dpo", "compared")[0] == []
+    Preference.objects.filter(author_key=edo.key).update(choice="neither")
+    assert len(exported(ada, tmp_path / "one", "dpo", "compared")[0]) == 1
+    Preference.objects.filter(author_key=rita.key).update(**change)
+    assert exported(ada, tmp_path / "none", "dpo", "compared")[0] == []
+
+
+def test_pair_compared_against_the_verifier_is_left_out(ada, rita, compared, tmp_path):
+    review = compared("others", "complete")
+    wrong = next(one for one in (review.episode, review.other) if one.outcomes.get().reward_type == "others")
+    compare(rita, review, wrong.pk)
+    rows, manifest = exported(ada, tmp_path / "dpo", "dpo", "compared")
+    assert [row["source"] for row in rows] == ["sibling"] and manifest["rows_left_out"] == {"contradicted": 1}
