@@ -298,6 +298,7 @@ AWMWEB_WEB_PROCESSES = number("AWMWEB_WEB_PROCESSES", 1, 1, 64)
 EXPORT_PROCESSES = number("AWMWEB_EXPORT_PROCESSES", min(2, os.cpu_count() or 1), 1, 64)
 AWMWEB_HEARTBEAT_S = number("AWMWEB_HEARTBEAT_S", 90, 2, 86_400)
 AWMWEB_PARK_AFTER_S = number("AWMWEB_PARK_AFTER_S", 60, 0, 86_400)
+AWMWEB_UNDO_S = number("AWMWEB_UNDO_S", 5, 0, 10)
 AWMWEB_DEMO = switch("AWMWEB_DEMO", True)
 PACKS_DIR = BASE_DIR / "packs"
 AGENT_ENDPOINTS = endpoints("agent", endpoint("AWMWEB_AGENT_"), text("AWMWEB_AGENTS"))
@@ -543,11 +544,8 @@ CELERY_BEAT_SCHEDULE = {
 }
 if AWMWEB_OIDC_ISSUER:
     CELERY_IMPORTS = ("people.watching",)
-    CELERY_BEAT_SCHEDULE["check_provider"] = {
-        "task": "people.watching.check",
-        "schedule": 5.0,
-        "options": {"expires": 5},
-    }
+    every_5_s = {"schedule": 5.0, "options": {"expires": 5}}
+    CELERY_BEAT_SCHEDULE["check_provider"] = {"task": "people.watching.check", **every_5_s}
 CELERY_BEAT_SCHEDULER = "awmweb.beat:Scheduler"
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "beat" / "schedule")
 

@@ -32,7 +32,7 @@ from episodes.show import durability, wall
 from episodes.show import legend as sheet
 from episodes.visible import visibility
 from experts import llm
-from experts.find import board
+from experts.find import board, held_answers
 from experts.models import Ask
 from experts.who import advisers, eligibility, online, policies
 from experts.who.eligibility import Spot
@@ -106,6 +106,7 @@ def _shell(request: HttpRequest) -> dict[str, Any] | None:
         "sign_out": addresses.without_project("logout"),
         "has_factors": settings.AWMWEB_MFA,
         **_duty(me),
+        "held": held_answers.of(me, now) if holds(me, may_advise) else None,
         "archived": membership.project.archived_at is not None,
         "audits": holds(person(membership), may_manage_projects),
         "open": len(waiting),

@@ -19,7 +19,7 @@ from episodes.record import recording
 from experts.find.attached import files_of, visible_files
 from experts.find.reading import active_standing, ask_view, open_asks, page_of_asks
 from experts.metrics import records
-from experts.models import Attachment, StandingAnswer
+from experts.models import Assignment, Attachment, StandingAnswer
 from experts.record import advising, attaching, closing, desk, opening, pausing, queue, standing_answers
 from experts.rules.decisions import Misfit
 from experts.rules.file_types import TEXT
@@ -130,13 +130,23 @@ def decline(request: HttpRequest, assignment_id: str, payload: schema.LeaseBody)
 @router.post("/assignments/{assignment_id}/answer", response={200: schema.Advice, **REFUSALS})
 def answer(request: HttpRequest, assignment_id: str, payload: schema.AnswerBody) -> schema.Advice:
     """Answer a claimed ask. What does not fit is refused with its path, and the text is kept as a draft."""
-    actor, fields = actor_of(request), payload.model_dump(include={"text", "nonce", "decision", "asks_back", "anyway"})
+    names = {"text", "nonce", "decision", "asks_back", "anyway", "hold_s"}
+    actor, fields = actor_of(request), payload.model_dump(include=names)
     try:
         advice = advising.answer(actor, assignment_id, payload.lease_token, tool_calls=payload.tool_calls, **fields)
     except (Misfit, Returned):
         desk.keep_refused(actor, assignment_id, fields["text"], fields["decision"])
         raise
     return advice.value()
+
+
+@router.post("/assignments/{assignment_id}/undo", response={200: schema.Claimed, **REFUSALS})
+def undo(request: HttpRequest, assignment_id: str) -> schema.Claimed:
+    """Undo the caller's answer and claim its ask again, while it is held and then until its agent has read it."""
+    actor = actor_of(request)
+    slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
+    lease = advising.withdraw(actor, slot.ask_id)
+    return answer_of(schema.Claimed, lease, assignment=lease.assignment_id)
 
 
 def standing_view(row: StandingAnswer, answered: int | None = None) -> schema.StandingAnswerView:

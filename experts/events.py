@@ -65,12 +65,16 @@ def tell_draft(ask: Ask) -> None:
     events.publish(events.queue_topic(ask.project_id), frame)
 
 
+def call_deliverer(ask: Ask, hold_s: float) -> None:
+    """Wake a worker at the end of a hold. A call that is lost costs the time until the next read or sweep."""
+    jobs.call_after_commit("experts.tasks.deliver_held", ask.pk, delay_s=hold_s)
+
+
 def call_models() -> None:
     """Wake the worker that lets models answer. A call that is lost costs the time until the next sweep."""
     jobs.call_after_commit("experts.tasks.advise")
 
 
 def _holder(ask: Ask) -> dict[str, str | None]:
-    held = ask.assignment if ask.is_open and ask.assignment.is_held(timezone.now()) else None
-    until = events.stamp(held.lease_until) if held is not None else None
-    return {"held_by": held.holder_name if held is not None else None, "lease_until": until}
+    name, until = ask.taken_by(timezone.now()) or (None, None)
+    return {"held_by": name, "lease_until": events.stamp(until) if until is not None else None}

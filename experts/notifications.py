@@ -72,6 +72,8 @@ class AskSubject:
         if not self.ask.is_open or self.ask.deadline_at <= now:
             state = "past its deadline" if self.ask.is_open else self.ask.get_status_display().lower()
             return skip(f"Not sent: the ask was already closed ({state}).")
+        if self.ask.held_until is not None:
+            return put_off(self.ask.held_until, f"Answered by {slot.holder_name}.")
         if self.rank != rank:
             where = self.ask.handed_to_name or self.ask.get_tier_display().lower()
             return skip(f"Not sent: the ask moved to another tier or person ({where}).")
@@ -92,6 +94,8 @@ class AskSubject:
         slot = self.ask.assignment
         if not self.ask.is_open:
             return endings.headline(self.ask)
+        if self.ask.held_id is not None:
+            return f"Answered by {slot.holder_name}."
         if not slot.is_held(now):
             return ""
         return "Claimed by you." if self.is_held_by(person, now) else f"Claimed by {slot.holder_name}."

@@ -17,6 +17,11 @@ def sweep() -> None:
 
 
 @shared_task
+def deliver_held(ask: str) -> None:
+    closing.close_if_due(ask)
+
+
+@shared_task
 def advise() -> None:
     llm.work()
 

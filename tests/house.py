@@ -29,6 +29,8 @@ for name in [name for name in os.environ if name.startswith(("AWMWEB_", "AWMENV_
 for name in ("DATABASE_URL", "REDIS_URL"):
     os.environ.pop(name, None)
 os.environ["AWMWEB_VAR"] = str(VAR)
+# most tests send an answer and look at what its agent gets
+os.environ["AWMWEB_UNDO_S"] = "0"
 os.environ["AWMENV_CACHE_DIR"] = str(VAR / "cache")
 
 from awmweb.embedded import paths, servers  # noqa: E402  the environment had to be set first

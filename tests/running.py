@@ -185,7 +185,8 @@ def product(
         name: value for name, value in os.environ.items() if not name.startswith(("AWMWEB_", "AWMENV_", "DJANGO_"))
     }
     environment = clean | {
-        "AWMWEB_VAR": str(var), "AWMWEB_PORT": str(port), "AWMENV_PORT": str(env_port), "AWMWEB_DEMO": "0", **settings,
+        "AWMWEB_VAR": str(var), "AWMWEB_PORT": str(port), "AWMENV_PORT": str(env_port), "AWMWEB_DEMO": "0",
+        "AWMWEB_UNDO_S": "0", **settings,
     }  # fmt: skip
     process = subprocess.Popen(
         command,

@@ -512,7 +512,7 @@ LONG_MODULES = {
     "awmclient/adapters/openenv.py": 578,
     "awmenv/client.py": 566,
     "awmenv/server/session/scenario.py": 553,
-    "awmweb/settings.py": 577,
+    "awmweb/settings.py": 575,
     "episodes/record/recording.py": 623,
     "experts/mcp/server.py": 579,
 }

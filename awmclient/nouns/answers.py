@@ -33,6 +33,8 @@ class AnswerBody(Shape):
     """The text is a question, which the agent is to answer first."""
     anyway: StrictBool = False
     """Its author has read why a model returned it (`second_look_model`), and sends it nevertheless."""
+    hold_s: Annotated[StrictInt, Field(ge=0, le=10), WHOLE] = 0
+    """How long it can be undone before its agent gets it; at most a tenth of what is left to the deadline."""
     nonce: Line
 
 

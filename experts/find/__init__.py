@@ -12,6 +12,7 @@
     similar       earlier answers that can help
     attached      files of asks that an actor sees
     my_answers    a person's answers, and their ends
+    held_answers  answers that can still be undone
 
 Writes, pages, sockets and upper apps import it; it writes nothing.
 """

@@ -66,4 +66,6 @@ def _answers(actor: Actor, advice: QuerySet[Advice]) -> list[MyAnswer]:
 def _became(advice: Advice) -> str:
     if advice.late:
         return "Sent too late or without a claim; saved with the ask."
+    if advice.ask.held_id == advice.pk:
+        return "Held: you can undo it for a few seconds."
     return endings.line(advice.ask) if advice.ask.accepted_id == advice.pk else "Withdrawn."

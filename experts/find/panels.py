@@ -141,7 +141,9 @@ class SameQuestion:
 def same_question_of(actor: Actor, ask: Ask, now: datetime) -> list[SameQuestion]:
     """Return open asks of the group that one answer can also serve; never asks with a different verifier access."""
     same = asks_of(actor).filter(group=ask.group, privilege=ask.privilege, status=AskStatus.OPEN, deadline_at__gt=now)
-    rows = same.exclude(pk=ask.pk).exclude(group="").defer("context", *NOT_LISTED).in_turn()[:SAME_SHOWN]
+    rows = (
+        same.filter(held=None).exclude(pk=ask.pk).exclude(group="").defer("context", *NOT_LISTED).in_turn()[:SAME_SHOWN]
+    )
     passed = set(Decline.objects.filter(ask__in=rows, author_key=actor.key).values_list("ask_id", flat=True))
     return [_same_question(actor, one, now, one.pk in passed) for one in rows]
 

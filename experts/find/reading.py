@@ -91,7 +91,7 @@ def active_standing(actor: Actor) -> list[StandingAnswer]:
 
 
 def listing(ask: Ask, now: datetime) -> AskListing:
-    held = ask.assignment if ask.assignment.is_held(now) else None
+    held_by, lease_until = ask.taken_by(now) or (None, None)
     return AskListing(
         id=ask.pk,
         episode=ask.episode_id,
@@ -105,8 +105,8 @@ def listing(ask: Ask, now: datetime) -> AskListing:
         scenario=ask.episode.scenario or None,
         task=ask.episode.task,
         privilege=ask.privilege,
-        held_by=held.holder_name if held else None,
-        lease_until=held.lease_until if held else None,
+        held_by=held_by,
+        lease_until=lease_until,
         kind=ask.kind,
         typed=ask.typed,
         thread=ask.thread_id,

@@ -68,6 +68,7 @@ ASK_MOVES = (
     Move("open", "answered", "experts.record.standing_answers.give", "may_advise"),
     Move("open", "answered", "experts.record.advising.answer", "may_advise"),
     Move("open", "answered", "experts.record.advising.answer_group", "may_advise"),
+    Move("open", "answered", "experts.record.closing.close_if_due", "any reader, after the hold of its answer"),
     Move("open", "fell_back", "experts.record.opening.open_ask", "may_record, if no expert can take it"),
     Move("open", "fell_back", "experts.record.queue.decline", "may_advise"),
     Move("open", "fell_back", "experts.record.queue.decline_unclaimed", "may_advise"),
@@ -91,9 +92,9 @@ ASSIGNMENT_MOVES = (
     Move("claimed", "queued", "experts.record.queue.transfer", "may_set_desk"),
     Move("claimed", "queued", "experts.record.queue.release_all_of", "the end of a membership"),
     Move("queued claimed", "submitted", "experts.record.closing.close", "the end of its ask"),
-    Move("queued claimed", "void", "experts.record.closing.close", "the end of its ask"),
-    Move("submitted", "queued", "experts.record.advising.withdraw", "may_advise"),
-    Move("queued", "claimed", "experts.record.advising.withdraw", "may_advise"),
+    Move("queued claimed submitted", "void", "experts.record.closing.close", "the end of its ask"),
+    Move("claimed", "submitted", "experts.record.advising.answer", "may_advise"),
+    Move("submitted", "claimed", "experts.record.advising.withdraw", "may_advise"),
     Move("void", "claimed", "experts.record.opening.reopen", "its ask is asked again"),
     Move("void", "queued", "experts.record.opening.reopen", "its ask is asked again"),
 )
@@ -118,7 +119,8 @@ class AskQuerySet(models.QuerySet["Ask"]):
         return self.filter(status=AskStatus.OPEN)
 
     def due(self, now: datetime) -> AskQuerySet:
-        return self.open().filter(deadline_at__lte=now)
+        """Return open asks past their deadline, or past the hold of their answer."""
+        return self.open().filter(Q(deadline_at__lte=now) | Q(held_until__lte=now))
 
     def to_take(self, now: datetime) -> AskQuerySet:
         """Return asks that are open, at people's tiers, and unclaimed."""
@@ -181,6 +183,9 @@ class Ask(models.Model):
     thread = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="continued_by")
     # what an agent got cannot be deleted before its ask
     accepted = models.OneToOneField("Advice", null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    held = models.OneToOneField("Advice", null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    """The answer of an open ask that its author can undo until `held_until`; no agent sees it before."""
+    held_until = models.DateTimeField(null=True, blank=True)
 
     objects = AskQuerySet.as_manager()
 
@@ -196,6 +201,11 @@ class Ask(models.Model):
                 condition=~Q(status__in=["answered", "fell_back"]) | Q(accepted__isnull=False),
                 name="closed_ask_has_advice",
             ),
+            models.CheckConstraint(
+                condition=Q(held__isnull=True, held_until__isnull=True)
+                | Q(held__isnull=False, held_until__isnull=False, status="open"),
+                name="open_ask_holds_answer",
+            ),
         ]
         indexes = [
             models.Index(fields=["project", "status", "deadline_at"], name="asks_in_turn"),
@@ -204,6 +214,7 @@ class Ask(models.Model):
             # partial: closed asks, nearly all of them, are in none of these lists
             models.Index(fields=["tier", "created_at"], condition=Q(status="open"), name="asks_of_tier"),
             models.Index(fields=["draft_at"], condition=Q(status="open"), name="asks_wanting_draft"),
+            models.Index(fields=["held_until"], condition=Q(held_until__isnull=False), name="asks_held"),
             # only answered asks can help with another one
             GinIndex(fields=["marks"], condition=Q(status="answered"), name="asks_alike"),
         ]
@@ -214,6 +225,19 @@ class Ask(models.Model):
     @property
     def is_open(self) -> bool:
         return self.status == AskStatus.OPEN
+
+    def is_due(self, now: datetime) -> bool:
+        """Return whether any reader ends it now, as `AskQuerySet.due`."""
+        return self.is_open and (self.deadline_at <= now or (self.held_until is not None and self.held_until <= now))
+
+    def taken_by(self, now: datetime) -> tuple[str, datetime] | None:
+        """Return who has an open ask, by a claim or an answer that is held, and until when at most."""
+        if not self.is_open:
+            return None
+        slot = self.assignment
+        if self.held_id is not None:
+            return slot.holder_name, self.deadline_at
+        return (slot.holder_name, slot.lease_until) if slot.is_held(now) and slot.lease_until is not None else None
 
     @property
     def is_final(self) -> bool:

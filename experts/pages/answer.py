@@ -6,6 +6,7 @@ a function of `queue.py`, `advising.py`, `desk.py` or `tagging.py`; what is show
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Any
 
 from django.contrib import messages
@@ -33,20 +34,33 @@ from experts.find.panels import (
 )
 from experts.find.reading import asks_of
 from experts.find.similar import earlier
-from experts.models import Ask, Privilege
+from experts.models import Advice, Ask, Privilege, StandingAnswer
 from experts.record import advising, desk, queue, standing_answers, tagging
 from experts.rules import decision_fields
 from experts.rules.suggested_calls import calls_of, refuse_unfit
 from experts.who import advisers, declining
-from people.access import Actor, MemberRequest, may_advise, may_annotate, may_see_queue, member_required, visible_or_404
+from people.access import (
+    Actor,
+    MemberRequest,
+    is_id,
+    may_advise,
+    may_annotate,
+    may_see_queue,
+    member_required,
+    visible_or_404,
+)
 from people.errors import AppError, Forbidden
 from people.requests.forms import FormFields, Named, OptionalNumber, all_of, cut, is_named, read, text_of
 from people.requests.parts import part_of
+from people.requests.selections import keep
 from people.text.in_words import count
 from people.text.json_text import parse_typed
 from people.text.plain_text import clean
 from people.text.prose import prose
 
+QUEUE = "queue"
+UNDO_MAX = 200
+"""Answers of one press: those of a batch, or of a question that many asks share."""
 ask_page = member_required(may_see_queue, rows=Ask.objects.all)
 ask_form = member_required(may_advise, rows=Ask.objects.all)
 TRANSFERRED = {
@@ -256,7 +270,7 @@ def keep_unsent(request: MemberRequest, pk: str) -> HttpResponse:
 @require_POST
 @ask_form
 def withdraw(request: MemberRequest, pk: str) -> HttpResponse:
-    """Withdraw the person's answer and reopen the ask under their claim.
+    """Withdraw the person's answer and reopen the ask under their claim. One that is held is undone.
 
     For an answer of a group, redirect to the page that the request came from.
     """
@@ -268,6 +282,55 @@ def withdraw(request: MemberRequest, pk: str) -> HttpResponse:
     back = text_of(request.POST, "back")
     # the value comes from the form: only an ask of this project is a way back
     return redirect("ask", back if asks_of(request.actor).filter(pk=back).exists() else pk)
+
+
+class UndoForm(FormFields):
+    """The asks whose held answers are undone, and the one of them that they were written on."""
+
+    asks: Annotated[list[str], Field(alias="ask")] = []
+    own: str = ""
+
+
+@require_POST
+@member_required(may_advise)
+def undo(request: MemberRequest) -> HttpResponse:
+    """Undo held answers of one press. The ask that it was written on is the person's again, text and all; the others
+    are open in the queue, and selected."""
+    form, actor = read(request.POST, UndoForm), request.actor
+    chosen = [*filter(is_id, form.asks)][:UNDO_MAX]
+    outcomes = {pk: _undone(actor, pk, keep_claim=pk == form.own) for pk in chosen}
+    back = [pk for pk, why in outcomes.items() if not why]
+    if back:
+        own = " The ask is yours again, with your text." if form.own in back else ""
+        others = len(back) - bool(own)
+        opened = f" {count(others, 'ask')} {'is' if others == 1 else 'are'} open again." if others else ""
+        messages.success(request, f"Undone before it was read.{own}{opened}{_still_ahead(actor, back)}")
+    for why, times in Counter(why for why in outcomes.values() if why).items():
+        messages.warning(request, f"{count(times, 'answer')} not undone: {why}")
+    if form.own in back:
+        return redirect("ask", form.own)
+    keep(request, QUEUE, back)
+    return redirect("queue")
+
+
+def _undone(actor: Actor, pk: str, keep_claim: bool) -> str:
+    """Undo one answer; return an empty text or why it stays sent."""
+    try:
+        lease = advising.withdraw(actor, pk)
+        if not keep_claim:
+            queue.release(actor, lease.assignment_id, lease.lease_token)
+    except AppError as refused:
+        return refused.message
+    return ""
+
+
+def _still_ahead(actor: Actor, asks: list[str]) -> str:
+    """Return that standing answers which were given with undone ones stay, if there are any."""
+    undone = Advice.objects.filter(ask__in=asks, author_key=actor.key).order_by("-created_at").first()
+    now = timezone.now()
+    since = undone.created_at if undone is not None and undone.decision else now
+    rows = StandingAnswer.objects.active(now).filter(project=actor.project, author_key=actor.key, created_at__gte=since)
+    return " The standing answer that you gave with it is active: end it in the queue." if rows.exists() else ""
 
 
 @require_POST

@@ -15,6 +15,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
@@ -26,7 +27,7 @@ from episodes.show import wall, windows
 from episodes.visible.lens import lens_of
 from experts import endings
 from experts.errors import AlreadyClaimed, LeaseLost, TooLate, Used
-from experts.find import board, one_ask
+from experts.find import board, held_answers, one_ask
 from experts.find.one_ask import RefusedForm
 from experts.find.panels import Mine, family_of, mine_of, same_question_of, unsent, written_by
 from experts.find.reading import asks_of
@@ -45,7 +46,7 @@ from experts.pages.answer import (
 )
 from experts.record import advising, closing, desk, queue
 from experts.rules.decisions import Misfit, for_people
-from experts.who import declining
+from experts.who import declining, policies
 from people.access import (
     Actor,
     MemberRequest,
@@ -97,6 +98,7 @@ def _ask(
         "me": actor.name,
         "may_advise": holds(actor, may_advise),
         "may_annotate": holds(actor, may_annotate),
+        "holds_own": row.held is not None and actor.owns(row.held.author_key),
         "asked": asked,
         "background": one_ask.background_of(row, row.assignment.is_held(now)),
         "claim": claim,
@@ -270,12 +272,17 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
         late = isinstance(refused, TooLate)
         # a late text is stored beside the ask; any other is shown in the form again
         return _ask(request, pk, _refused(request, pk, refused, with_form=not late))
-    following, lease = (None, None) if _watches(request) else _claim_next(request)
+    is_held = sent.ask.held_id == sent.pk
+    following, lease = (None, None) if _watches(request) else _claim_next(request, "" if is_held else "Sent. ")
     shown = pk if _watches(request) else following
     where = reverse("ask", args=[shown]) if shown else reverse("queue")
     if not wants_json:
         return redirect(where)
-    reply: dict[str, Any] = {"next": where, "ask": pk, "sent_at": sent.created_at.isoformat()}
+    # delivery counts from the end of the hold
+    leaves_at = sent.ask.held_until if is_held and sent.ask.held_until is not None else sent.created_at
+    reply: dict[str, Any] = {"next": where, "ask": pk, "sent_at": leaves_at.isoformat()}
+    if (held := held_answers.of(request.actor, timezone.now())) is not None:
+        reply["held"] = render_to_string("experts/_held.html", {"held": held}, request)
     if following and (fetched := request.headers.get("X-Swap")):
         # messages belong on the page that shows next, and the fetched one was made without them
         if lease is not None and fetched == following and not len(messages.get_messages(request)):
@@ -341,6 +348,7 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     actor, slot, token = _lease(request, pk)
     row = asks_of(actor).get(pk=pk)
     checked = checked_body(request, row, token)
+    hold_s = policies.undo_s_of(actor.project)
     answered, form = (checked.text, checked.nonce, checked.tool_calls), read(request.POST, SentAnswer)
     # read before the answer is sent, so that a wrong one refuses the whole
     ahead = _standing(request, row)
@@ -355,6 +363,7 @@ def _send(request: MemberRequest, pk: str) -> Advice:
         decision=checked.decision,
         anyway=checked.anyway,
         asks_back=checked.asks_back,
+        hold_s=hold_s,
     )
     for standing in [] if repeated else ahead:
         give_ahead(request, standing, "The answer is sent. Calls like it are not approved")
@@ -362,9 +371,19 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     if form.same_question and not checked.asks_back:
         text, nonce, calls = answered
         row = Ask.objects.get(pk=pk)
-        # a form can list any number of asks
-        more = {"drafted_by": form.drafted_by, "overruled": sent.overruled}
-        _tell_family(request, advising.answer_group(actor, row, text, calls, nonce, form.same_question[:200], **more))
+        outcomes = advising.answer_group(
+            actor,
+            row,
+            text,
+            calls,
+            nonce,
+            # a form can list any number of asks
+            form.same_question[:200],
+            drafted_by=form.drafted_by,
+            overruled=sent.overruled,
+            hold_s=hold_s,
+        )
+        _tell_family(request, outcomes, is_held=row.held_id is not None)
     return sent
 
 
@@ -391,9 +410,10 @@ def _standing(request: MemberRequest, ask: Ask) -> list[StandingAnswerBody]:
     return bodies
 
 
-def _tell_family(request: MemberRequest, outcomes: dict[str, str]) -> None:
+def _tell_family(request: MemberRequest, outcomes: dict[str, str], is_held: bool) -> None:
     served = sum(not why for why in outcomes.values())
-    if served:
+    # of held ones the toast says it
+    if served and not is_held:
         messages.success(request, f"Sent to {served + 1} asks.")
     names = {one.pk: str(one.episode) for one in asks_of(request.actor).filter(pk__in=outcomes)}
     for pk, why in outcomes.items():
@@ -401,8 +421,11 @@ def _tell_family(request: MemberRequest, outcomes: dict[str, str]) -> None:
             messages.warning(request, f"Not sent to {names[pk]}: {why}")
 
 
-def _claim_next(request: MemberRequest) -> tuple[str | None, queue.AskClaim | None]:
-    """Claim this person's next ask. Return its ID, if there is one, and the lease unless someone else claimed it."""
+def _claim_next(request: MemberRequest, done: str) -> tuple[str | None, queue.AskClaim | None]:
+    """Claim this person's next ask; `done` are the words about the answer.
+
+    Return its ID, if there is one, and the lease unless someone else claimed it.
+    """
     actor = request.actor
     fetched = request.headers.get("X-Swap", "")
     if fetched not in ("", "page"):  # the page's next ask, which it drops as soon as another ask opens
@@ -410,10 +433,10 @@ def _claim_next(request: MemberRequest) -> tuple[str | None, queue.AskClaim | No
             return fetched, queue.claim(actor, fetched)
     upcoming = board.next_for(actor, timezone.now())
     if upcoming is None:
-        messages.success(request, "Sent. No other asks to claim.")
+        messages.success(request, f"{done}No other asks to claim.")
         return None, None
     try:
         return upcoming.pk, queue.claim(actor, upcoming.pk)
     except AppError:
-        messages.warning(request, "Sent. Someone else claimed the next ask first.")
+        messages.warning(request, f"{done}Someone else claimed the next ask first.")
     return upcoming.pk, None

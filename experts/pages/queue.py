@@ -24,7 +24,7 @@ from pydantic import Field
 from awmclient.nouns.typed import REASON_MAX
 from episodes.show.decisions import value_in_words
 from experts.errors import TooLate
-from experts.find import board, filters, my_answers
+from experts.find import board, filters, held_answers, my_answers
 from experts.find.panels import ways_of_project
 from experts.find.reading import active_standing, asks_of
 from experts.models import Ask, StandingAnswer
@@ -182,7 +182,8 @@ def decide_together(request: MemberRequest) -> HttpResponse:
             # read before anything is approved, so that a wrong one refuses the whole
             ahead = batch.ahead_of(alike, read(request.POST, batch.AheadForm))
             ahead = None if batch.is_repeat(request.actor, alike.asks, form.nonce) else ahead
-        outcomes = batch.decide(request.actor, chosen, verdict, form.reason, form.nonce)
+        hold_s = policies.undo_s_of(request.actor.project)
+        outcomes = batch.decide(request.actor, chosen, verdict, form.reason, form.nonce, hold_s)
     except AppError as refused:
         messages.warning(request, refused.message)
         keep(request, PAGE_NAME, chosen)
@@ -190,7 +191,15 @@ def decide_together(request: MemberRequest) -> HttpResponse:
     done = sum(not why for why in outcomes.values())
     if done:
         word = "Approved" if verdict == "approve" else "Rejected"
-        messages.success(request, f"{word} {counted(done, 'call')}. You can withdraw each until its agent reads it.")
+        held = held_answers.of(request.actor, timezone.now())
+        past = done - (len(held.asks) if held is not None else 0)
+        # the toast says what is held
+        if held is None:
+            messages.success(
+                request, f"{word} {counted(done, 'call')}. You can withdraw each until its agent reads it."
+            )
+        elif past > 0:
+            messages.success(request, f"{word} {counted(past, 'call')} without time to undo: the deadline is near.")
         if ahead is not None:
             give_ahead(request, ahead, "The calls are approved. Calls like them are not")
     keep(request, PAGE_NAME, [pk for pk, why in outcomes.items() if why])

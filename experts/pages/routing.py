@@ -44,6 +44,8 @@ class Knob:
     words: str
     kind: str
     unit: str = ""
+    empty: str = "no limit"
+    """What a limit without a value means."""
 
 
 SECTIONS: list[tuple[str, list[Knob]]] = [
@@ -121,6 +123,15 @@ SECTIONS: list[tuple[str, list[Knob]]] = [
                 "s",
             ),
             Knob("senior", "Senior expert", "Receives escalated asks.", "person"),
+            Knob(
+                "undo_s",
+                "Time to undo",
+                "Seconds that an answer or decision from a page can be undone before the agent gets it, at most a "
+                "tenth of the time to the deadline. 0: not at all. Empty: the server's default.",
+                "limit",
+                "s",
+                "default",
+            ),
         ],
     ),
     (

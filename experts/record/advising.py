@@ -25,14 +25,14 @@ from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
 from experts.find.similar import began_with, kept, origins
 from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Desk, Draft, Privilege
 from experts.record import attaching, closing, queue, tagging
-from experts.rules import second_look
+from experts.rules import routing, second_look
 from experts.rules.decisions import checked
 from experts.rules.suggested_calls import refuse_unfit
 from experts.who.policies import desk_read_with
 from people.access import Actor, is_id, may_advise, visible_or_404
 from people.errors import AppError, Invalid, NotFound
 from people.rows import ModelRows
-from people.slots import FREED
+from people.slots import SlotState
 
 _SLOT, _DESK, _ADVICE = ModelRows(Assignment), ModelRows(Desk), ModelRows(Advice)
 CLAIMED = f"""
@@ -79,10 +79,12 @@ def answer(
     decision: Any = None,
     anyway: bool = False,
     asks_back: bool = False,
+    hold_s: float = 0,
 ) -> Advice:
     """Answer a claimed ask. Compares the text with its source before any lock is taken.
 
-    `anyway`: its author has read the reason of an earlier return of a second look, and sends it nevertheless.
+    `anyway`: its author has read the reason of an earlier return of a second look, and sends it nevertheless. `hold_s`:
+    how long the author can undo it before its agent gets it, where the deadline leaves that time.
     """
     may_advise(actor)
     slot = _slot_of(actor, assignment_id)
@@ -92,7 +94,7 @@ def answer(
     # the same press again was looked at
     overruled = _overruled(actor, slot.ask, words, anyway) if not _is_sent(actor, slot.ask, nonce) else ""
     began = _beginning(slot.ask, drafted_by, text)
-    return _accept(actor, slot, lease_token, words, nonce, began, confidence, overruled=overruled)
+    return _accept(actor, slot, lease_token, words, nonce, began, confidence, overruled=overruled, hold_s=hold_s)
 
 
 def _slot_of(actor: Actor, assignment_id: str) -> Assignment:
@@ -173,7 +175,7 @@ def refuse_misfit(actor: Actor, ask: Ask, text: str, decision: Any, tool_calls: 
 
 def _is_sent(actor: Actor, ask: Ask, nonce: str) -> bool:
     sent = Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce, late=False)
-    return bool(nonce) and not ask.is_open and sent.exists()
+    return bool(nonce) and (not ask.is_open or ask.held_id is not None) and sent.exists()
 
 
 def _overruled(actor: Actor, ask: Ask, words: Said, anyway: bool) -> str:
@@ -213,12 +215,13 @@ def _accept(
     confidence: float | None = None,
     first: Ask | None = None,
     overruled: str = "",
+    hold_s: float = 0,
 ) -> Advice:
     """Store an answer, with the files of the `first` ask of its group.
 
     1. Return the first answer for a repeated nonce. 2. Lock episode and ask. 3. Store a late text, or one without the
     lease, beside the ask; a late one also as an annotation of the step. 4. Accept: advice, ask, slot and step in one
-    transaction. 5. Publish.
+    transaction; one that is held waits for its end. 5. Publish.
     """
     refusal: LeaseLost | TooLate | None = None
     with transaction.atomic():
@@ -233,8 +236,7 @@ def _accept(
         # Before the close below, which ends the slot. Closing an ask ends its slot, so the ask need not be looked at.
         held = Assignment(state=slot_state, lease_token=slot_token).has_lease(lease_token)
         # any reader of an expired ask closes it, and so does a writer
-        if ask.is_open and ask.deadline_at <= now:
-            closing.close(ask, AskStatus.FELL_BACK, "deadline", None)
+        closing.end_if_due(ask)
         if not ask.is_open or not held:
             lost = LeaseLost("Your claim of this ask has ended. Your text is saved with it.")
             refusal = lost if ask.is_open else TooLate()
@@ -246,7 +248,10 @@ def _accept(
         _store(advice)
         if refusal is None:
             attaching.send_files(actor, advice, first, has_files)
-            closing.close(ask, AskStatus.ANSWERED, "", actor, advice)
+            if seconds := routing.hold_s(hold_s, now, ask.deadline_at):
+                closing.hold(ask, advice, seconds)
+            else:
+                closing.close(ask, AskStatus.ANSWERED, "", actor, advice)
         elif isinstance(refusal, TooLate):
             calls = [call.model_dump() for call in words.tool_calls or []]
             decided = decision_in_words(ask.typed, words.decision)
@@ -351,21 +356,36 @@ def edit(
 
 @transaction.atomic
 def withdraw(actor: Actor, ask_id: str) -> queue.AskClaim:
-    """Withdraw the caller's answer and reopen the ask with their claim. Raises if the agent has read it."""
+    """Withdraw the caller's answer and give the ask back to their claim, whatever else they claimed since.
+
+    One that is held never left: it was worked on until now. Raises if the agent has read it.
+    """
     may_advise(actor)
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask, now = closing.locked(ask_id), timezone.now()
-    before = _editable_answer(ask, actor)
+    before, was_held = _changeable_answer(ask, actor), ask.held_id is not None
     if ask.deadline_at <= now or not ask.episode.is_live:
         raise TooLate("The deadline has passed. The agent will get your answer.")
     ask.status, ask.reason, ask.closed_at, ask.accepted, ask.delivered_at = AskStatus.OPEN, "", None, None, None
-    ask.save(update_fields=["status", "reason", "closed_at", "accepted", "delivered_at"])
+    ask.held, ask.held_until = None, None
+    ask.save(update_fields=["status", "reason", "closed_at", "accepted", "delivered_at", "held", "held_until"])
     attaching.move_files(before, None)
-    # freed first, so that the claim below finds an unclaimed slot
-    Assignment.objects.filter(ask=ask).update(**FREED)
-    ask_steps.reword_ask_step(ask.episode, ask.seq, None)
+    slots = Assignment.objects.filter(ask=ask)
+    began = slots.values_list("claimed_at", flat=True).get()
+    # the claim that it was sent under, ended, so that the claim below finds the caller's own or an expired one
+    slots.update(state=SlotState.CLAIMED, holder=actor.key, holder_name=actor.name, lease_until=now)
+    if not was_held:
+        ask_steps.reword_ask_step(ask.episode, ask.seq, None)
     closing.log(ask, "taken_back", actor)
-    return queue.claim_locked(actor, ask, now)
+    claim = queue.claim_locked(actor, ask, now)
+    if was_held:
+        slots.update(claimed_at=began)
+    return claim
+
+
+def _changeable_answer(ask: Ask, actor: Actor) -> Advice:
+    """Return the caller's answer that is held, or else the one that can still change."""
+    return ask.held if ask.held is not None and actor.owns(ask.held.author_key) else _editable_answer(ask, actor)
 
 
 def _editable_answer(ask: Ask, actor: Actor) -> Advice:
@@ -390,6 +410,7 @@ def answer_group(
     *,
     drafted_by: str = "",
     overruled: str = "",
+    hold_s: float = 0,
 ) -> dict[str, str]:
     """Send one answer to the chosen open asks with the same question, each in its own transaction.
 
@@ -400,9 +421,9 @@ def answer_group(
     """
     # the choice comes from a form: it can name asks of the same group and privilege only
     group = Ask.objects.filter(project=actor.project, group=ask.group, privilege=ask.privilege, pk__in=chosen)
-    same = group.exclude(pk=ask.pk).select_related("episode", "accepted").order_by("deadline_at")
+    same = group.exclude(pk=ask.pk).select_related("episode", "accepted", "held").order_by("deadline_at")
     began = _beginning(ask, drafted_by, text)
-    more = (began, overruled)
+    more = (began, overruled, hold_s)
     return {one.pk: _answer_same(actor, ask, one, text, tool_calls, nonce_of(nonce, one.pk), *more) for one in same}
 
 
@@ -422,8 +443,10 @@ def _answer_same(
     nonce: str,
     began: Beginning,
     overruled: str,
+    hold_s: float,
 ) -> str:
-    if ask.accepted is not None and (ask.accepted.author_key, ask.accepted.nonce) == (actor.key, nonce):
+    sent = ask.accepted or ask.held
+    if sent is not None and (sent.author_key, sent.nonce) == (actor.key, nonce):
         return ""  # the same press again
     try:
         refuse_unfit(tool_calls, ask.episode.tools)
@@ -431,7 +454,8 @@ def _answer_same(
         lease = queue.claim(actor, ask.pk)
         slot = visible_or_404(Assignment.objects.all(), actor, lease.assignment_id, "ask__project")
         words = Said(text, tool_calls)
-        _accept(actor, slot, lease.lease_token, words, nonce, began, first=first, overruled=overruled)
+        press = (actor, slot, lease.lease_token, words, nonce, began)
+        _accept(*press, first=first, overruled=overruled, hold_s=hold_s)
     except AppError as refused:
         return refused.message
     return ""

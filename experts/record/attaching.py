@@ -94,8 +94,9 @@ def send_files(actor: Actor, advice: Advice, first: Ask | None, has_unsent: bool
         unsent_files(actor, advice.ask).update(advice=advice)
     elif first is None:
         advice.file_refs = []  # nothing to read
-    if first is not None and first.accepted is not None and actor.owns(first.accepted.author_key):
-        copy_files(first.accepted, advice)
+    source = (first.accepted or first.held) if first is not None else None
+    if source is not None and actor.owns(source.author_key):
+        copy_files(source, advice)
 
 
 def copy_files(before: Advice, advice: Advice) -> None:

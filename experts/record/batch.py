@@ -42,13 +42,17 @@ LOOKS_S = 20.0
 LATER = "Not sent: the second looks of this press took too long. Press again."
 
 
-def decide(actor: Actor, chosen: Sequence[str], verdict: str, reason: str, nonce: str) -> dict[str, str]:
+def decide(
+    actor: Actor, chosen: Sequence[str], verdict: str, reason: str, nonce: str, hold_s: float = 0
+) -> dict[str, str]:
     """Approve or reject the chosen approvals. Return an empty text or the reason for a refusal, by ask."""
     asks, began, outcomes = _checked(actor, chosen, verdict, reason), time.monotonic(), dict[str, str]()
     looks = bool(desk_of(actor.project).second_look_model)
     for ask in asks:
         is_late = looks and time.monotonic() - began > LOOKS_S
-        outcomes[ask.pk] = LATER if is_late else _decide(actor, ask, verdict, reason, advising.nonce_of(nonce, ask.pk))
+        outcomes[ask.pk] = (
+            LATER if is_late else _decide(actor, ask, verdict, reason, advising.nonce_of(nonce, ask.pk), hold_s)
+        )
     return outcomes
 
 
@@ -169,7 +173,7 @@ def _tool(ask: Ask) -> str:
     return only_call(ask.typed)
 
 
-def _decide(actor: Actor, ask: Ask, verdict: str, reason: str, nonce: str) -> str:
+def _decide(actor: Actor, ask: Ask, verdict: str, reason: str, nonce: str, hold_s: float) -> str:
     # the same press again
     if nonce and Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce, late=False).exists():
         return ""
@@ -178,7 +182,8 @@ def _decide(actor: Actor, ask: Ask, verdict: str, reason: str, nonce: str) -> st
     try:
         lease = queue.claim(actor, ask.pk)
         try:
-            advising.answer(actor, lease.assignment_id, lease.lease_token, "", nonce, decision={"calls": calls})
+            sent = (lease.assignment_id, lease.lease_token, "", nonce)
+            advising.answer(actor, *sent, decision={"calls": calls}, hold_s=hold_s)
         except Returned:
             queue.release(actor, lease.assignment_id, lease.lease_token)
             raise

@@ -8,7 +8,8 @@ deadlines need no worker; the sweep closes the rest.
 from __future__ import annotations
 
 import functools
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection, transaction
@@ -24,7 +25,7 @@ from episodes.record.appending import refuse_other_loop
 from experts import events
 from experts.errors import StillOpen
 from experts.find.attached import is_asker
-from experts.models import MODEL, Advice, Ask, AskEvent, AskStatus, Draft
+from experts.models import MODEL, Advice, Ask, AskEvent, AskStatus, Assignment, Draft
 from people import measures
 from people.access import Actor, may_read, may_record, visible_or_404
 from people.rows import ModelRows
@@ -45,7 +46,8 @@ SELECT held.*, {ASK.columns("ask")} FROM held JOIN experts_ask AS ask ON ask.epi
 # condition again after a lock only on the table that it updates.
 CLOSED = """
 WITH closed AS (
-  UPDATE experts_ask SET status = %s, reason = %s, closed_at = %s, accepted_id = %s WHERE id = %s
+  UPDATE experts_ask SET status = %s, reason = %s, closed_at = %s, accepted_id = %s, held_id = NULL, held_until = NULL
+   WHERE id = %s
 ), slot AS (
   UPDATE experts_assignment SET state = %s WHERE ask_id = %s
 ), noted AS (
@@ -68,30 +70,57 @@ def locked(ask_id: str) -> Ask:
     return ask
 
 
+@dataclass(frozen=True)
+class Author:
+    """Who wrote an answer that another process delivers."""
+
+    name: str
+    key: str
+
+
 def log(ask: Ask, verb: str, actor: Actor | None, reason: str = "") -> None:
     log_each(ask, (verb, actor, reason))
 
 
-def log_each(ask: Ask, *entries: tuple[str, Actor | None, str]) -> None:
+def log_each(ask: Ask, *entries: tuple[str, Actor | Author | None, str]) -> None:
     """Log transitions of an ask, each as (verb, actor, reason), in one statement."""
     with connection.cursor() as cursor:
         cursor.execute(*EVENTS.stored(events_of(ask, *entries)))
 
 
-def events_of(ask: Ask, *entries: tuple[str, Actor | None, str]) -> list[AskEvent]:
+def events_of(ask: Ask, *entries: tuple[str, Actor | Author | None, str]) -> list[AskEvent]:
     return [
         AskEvent(ask=ask, verb=verb, actor=who.name if who else "awmweb", actor_key=who.key if who else "", reason=why)
         for verb, who, why in entries
     ]
 
 
+def hold(ask: Ask, advice: Advice, seconds: float) -> None:
+    """Keep a stored answer for some seconds in which its author can undo it. The caller must hold the episode and ask
+    locks. The ask stays open for its agent, and no one can claim it."""
+    ask.held, ask.held_until = advice, timezone.now() + timedelta(seconds=seconds)
+    ask.save(update_fields=["held", "held_until"])
+    Assignment.objects.filter(ask=ask).update(state=SlotState.SUBMITTED, lease_until=None)
+    events.tell(Ask.objects.select_related("assignment").get(pk=ask.pk))
+    events.call_deliverer(ask, seconds)
+
+
 def close(
-    ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advice | None = None, heard: Heard | None = None
+    ask: Ask,
+    status: str,
+    reason: str,
+    actor: Actor | Author | None,
+    advice: Advice | None = None,
+    heard: Heard | None = None,
 ) -> None:
     """Close an ask. The caller must hold the episode and ask locks. `heard`: what its agent got without an answer."""
+    if ask.held_id is not None and (advice is None or advice.pk != ask.held_id):
+        # the ask ended within the hold: its agent never gets this answer
+        Advice.objects.filter(pk=ask.held_id).update(late=True)
     if status == AskStatus.FELL_BACK:
         advice = _prepared(ask) or Advice.objects.create(ask=ask, privilege=ask.privilege, **_as_fallback(ask, reason))
     ask.status, ask.reason, ask.closed_at, ask.accepted = status, reason, timezone.now(), advice
+    ask.held, ask.held_until = None, None
     ended = SlotState.SUBMITTED if status == AskStatus.ANSWERED else SlotState.VOID
     noted, entry = EVENTS.stored(events_of(ask, (str(status), actor, reason)))
     end: list[Any] = [str(status), reason, ask.closed_at, ask.accepted_id, ask.pk, str(ended), ask.pk]
@@ -143,21 +172,34 @@ def _prepared(ask: Ask) -> Advice | None:
 
 @transaction.atomic
 def close_if_due(ask_id: str) -> Ask:
-    """Close the ask as fell back if its deadline has passed. Any reader can call this; no worker is needed."""
+    """Close the ask if the hold of its answer or its deadline has passed. Any reader can call this; no worker is
+    needed."""
     ask = Ask.objects.select_related("accepted").get(pk=ask_id)
     # Checked without a lock first: most reads find an ask that is not due.
-    if ask.is_open and ask.deadline_at <= timezone.now():
+    if ask.is_due(timezone.now()):
         ask = locked(ask_id)
-        if ask.is_open:
-            close(ask, AskStatus.FELL_BACK, "deadline", None)
+        end_if_due(ask)
     return ask
 
 
+def end_if_due(ask: Ask) -> None:
+    """Close a locked ask that is due: with the answer that was held, also after its deadline, or as fell back.
+
+    Of those who come at one moment, the lock lets one find it due.
+    """
+    if not ask.is_due(timezone.now()):
+        return
+    if (answer := ask.held) is not None:
+        close(ask, AskStatus.ANSWERED, "", Author(answer.author, answer.author_key), answer)
+    else:
+        close(ask, AskStatus.FELL_BACK, "deadline", None)
+
+
 def close_due(now: datetime | None = None) -> int:
-    """Close expired asks that no request has read. Called by the periodic sweep."""
+    """Close due asks that no request has read, and return how many. Called by the periodic sweep."""
     # Bounded, so that a sweep ends; the next one closes the rest.
     due = list(Ask.objects.due(now or timezone.now()).values_list("pk", flat=True)[:500])
-    return sum(close_if_due(pk).status == AskStatus.FELL_BACK for pk in due)
+    return sum(not close_if_due(pk).is_open for pk in due)
 
 
 @transaction.atomic
@@ -188,7 +230,7 @@ def look(actor: Actor, ask_id: str) -> Ask:
     asker = is_asker(actor)
     (may_record if asker else may_read)(actor)
     ask = visible_or_404(Ask.objects.select_related("accepted"), actor, ask_id)
-    if ask.is_open and ask.deadline_at > timezone.now():
+    if ask.is_open and not ask.is_due(timezone.now()):
         return ask
     return deliver(actor, ask_id) if asker else close_if_due(ask_id)
 

@@ -58,9 +58,10 @@ WHOLES = {
     "per_training_step": (0, 1_000_000),
     "wait_limit_s": (1, 86_400),
     "model_tokens_per_hour": (0, 2_000_000_000),
+    "undo_s": (0, 10),
 }
 TEXTS = {"high_risk": risk.problem_of, "second_look": second_look.problem_of}
-NO_LIMIT = ("per_hour", "per_training_step", "wait_limit_s", "model_tokens_per_hour")
+NO_LIMIT = ("per_hour", "per_training_step", "wait_limit_s", "model_tokens_per_hour", "undo_s")
 """Settings that can be empty."""
 DRAFT_ALIVE = timedelta(minutes=3)
 """A draft that takes longer than this counts as failed, and another model can start."""

@@ -147,6 +147,8 @@ def claim_for_model(model: Actor) -> tuple[Ask, AskClaim] | None:
 
 
 def _why_not(ask: Ask, now: datetime) -> AlreadyClaimed | TooLate:
+    if ask.held_id is not None:
+        return TooLate(f"{ask.assignment.holder_name} has answered this ask.")
     held = ask.assignment.is_held(now)
     if ask.is_open and ask.deadline_at > now and held:
         left = math.ceil((ask.assignment.lease_until - now).total_seconds()) if ask.assignment.lease_until else 0
@@ -344,8 +346,8 @@ def _open_or_refuse(actor: Actor, ask_id: str) -> Ask:
     """Lock and return an open ask of this project. Raises `TooLate` for a closed one."""
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask = closing.locked(ask_id)
-    if not ask.is_open or ask.deadline_at <= timezone.now():
-        raise TooLate("This ask is closed.")
+    if not ask.is_open or ask.held_id is not None or ask.deadline_at <= timezone.now():
+        raise TooLate("This ask is closed." if ask.held_id is None else "This ask is answered.")
     return ask
 
 

@@ -176,7 +176,7 @@ def _open_approvals(standing: StandingAnswer) -> list[str]:
 def _answer_open(ask_id: str) -> bool:
     """Answer an open approval without a claim, if standing answers cover it."""
     ask, now = closing.locked(ask_id), timezone.now()
-    if not ask.is_open or ask.deadline_at <= now or ask.assignment.is_held(now):
+    if not ask.is_open or ask.deadline_at <= now or ask.taken_by(now):
         return False
     advice = decided_by_standing(ask)
     if advice is not None:

@@ -22,6 +22,8 @@ from typing import Protocol, TypeVar
 LEASE_S = 90
 """How long a claim lasts without a renewal; pages and documents say the same."""
 LEASE = timedelta(seconds=LEASE_S)
+LEAST_HOLD_S = 1.0
+"""A shorter hold would slow the agent and give no one the time to undo."""
 PRESENT_FOR = timedelta(seconds=100)
 DRAFT_SHARE = 0.6
 """After this share of an ask's time a model prepares a draft, unseen, in case no one answers."""
@@ -101,6 +103,13 @@ def deadline(now: datetime, deadline_s: float) -> datetime:
 def lease_end(now: datetime, deadline_at: datetime) -> datetime:
     """Return the end of a lease, at most the ask's deadline: after it no answer counts."""
     return min(now + LEASE, deadline_at)
+
+
+def hold_s(wanted_s: float, now: datetime, deadline_at: datetime) -> float:
+    """Return how long an answer is held so that it can be undone: at most a tenth of what is left to the deadline, and
+    not at all where that is too short for a person to press a key."""
+    longest = min(wanted_s, (deadline_at - now).total_seconds() / 10)
+    return longest if longest >= LEAST_HOLD_S else 0.0
 
 
 def draft_time(now: datetime, deadline_at: datetime) -> datetime:

@@ -121,7 +121,8 @@ class Spot:
 
 
 def open_of(actor: Actor, now: datetime) -> AskQuerySet:
-    return scoped(Ask.objects.filter(status=AskStatus.OPEN, deadline_at__gt=now), actor.project)
+    """Return the open asks to work on, without those whose answer is held."""
+    return scoped(Ask.objects.filter(status=AskStatus.OPEN, deadline_at__gt=now, held=None), actor.project)
 
 
 @dataclass(frozen=True)

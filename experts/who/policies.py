@@ -33,6 +33,12 @@ def desk_read_with(project: Project) -> Desk:
     return getattr(project, "desk", None) or Desk(project=project)
 
 
+def undo_s_of(project: Project) -> int:
+    """Return how long this project's answers from pages are held."""
+    chosen = desk_of(project).undo_s
+    return settings.AWMWEB_UNDO_S if chosen is None else chosen
+
+
 def policy_of(desk: Desk, episode: Episode) -> RoutingRules:
     """Return the desk's settings as a value.
 

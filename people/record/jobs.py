@@ -256,7 +256,7 @@ def _waited(child: subprocess.Popen[bytes]) -> int | None:
         return None
 
 
-def call_worker(task: str, *args: str, queue: str = "default", delay_s: int = 0) -> bool:
+def call_worker(task: str, *args: str, queue: str = "default", delay_s: float = 0) -> bool:
     """Call a worker. A call that is lost costs the time until the next sweep; the answer says whether it was sent."""
     try:
         # A request must not wait for a broker that is down: the next sweep calls for the job.
@@ -267,6 +267,7 @@ def call_worker(task: str, *args: str, queue: str = "default", delay_s: int = 0)
     return True
 
 
-def call_after_commit(task: str, *args: str) -> None:
+def call_after_commit(task: str, *args: str, delay_s: float = 0) -> None:
     # A worker that is called before the commit finds no row.
-    transaction.on_commit(functools.partial(call_worker, task, *args))
+    call = functools.partial(call_worker, task, *args)
+    transaction.on_commit(functools.partial(call, delay_s=delay_s) if delay_s else call)

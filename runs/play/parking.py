@@ -56,8 +56,8 @@ def park_if_due(ask_id: str, attempt: int, waited_s: float) -> bool:
         return False
     with transaction.atomic():
         ask = closing.locked(ask_id)
-        # past its deadline it is closed by the next look, and the loop continues here
-        if not ask.is_open or ask.deadline_at <= timezone.now():
+        # past its deadline it is closed by the next look, and a held answer comes in a moment: the loop continues here
+        if not ask.is_open or ask.held_id is not None or ask.deadline_at <= timezone.now():
             return False
         return recording.park(ask.episode_id, attempt)
 

@@ -20,6 +20,7 @@ import { NO_CONTACT, isOut, outWords, post } from "../shell/post.js";
 import { CallBuilder, chosen } from "../forms/schema-form.js";
 import { parseExact, writeExact } from "../forms/exact-json.js";
 import { noteSent } from "../shell/delivery-toast.js";
+import { showHeld } from "../shell/held-toast.js";
 import { announce, say } from "../shell/toast.js";
 import { visible } from "../shell/visible-text.js";
 
@@ -312,6 +313,7 @@ async function send(then, { path = form.action, anyway = false } = {}) {
   if (ok || error.code === "too_late") {
     store.clear();
     if (ok && answer.sent_at) noteSent(answer.ask, answer.sent_at);
+    if (ok) showHeld(answer.held || "");
     const next = answer?.page || (answer?.lease && (early?.content || known.page));
     if (ok && next) swap({ url: answer.next, page: next, lease: answer.lease });
     else if (ok) location.assign(answer.next);

@@ -32,6 +32,12 @@ export function noteSent(ask, at) {
 }
 
 /**
+ * Forget answers that were undone.
+ * @param {string[]} asks
+ */
+export const forgetSent = (asks) => save(load().filter((one) => !asks.includes(one.ask)));
+
+/**
  * Return "Delivered in 0.4 s."
  * @param {string} sentAt
  * @param {string} deliveredAt

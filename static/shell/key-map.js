@@ -8,6 +8,7 @@
  * @property {string} words what it does
  * @property {string} page "*" or names separated by spaces
  * @property {string} [when] when it works, if another command of the page has the key otherwise; that one comes after it
+ * @property {boolean} [first] whether it comes before those of the page
  * @property {boolean} [line] whether the key line names it
  * @property {boolean} [inField] whether it works in fields too
  * @property {boolean} [onlyField] whether it works in fields alone
@@ -50,6 +51,7 @@ export const KEYS = [
   { id: "go-metrics", keys: ["g m"], words: "metrics", page: "*" },
   { id: "next", keys: ["Shift+N"], words: "claim next ask", page: "*", line: true },
   { id: "duty", keys: ["Shift+A"], words: "switch Available/Away", page: "*" },
+  { id: "undo-answer", keys: ["z"], words: "undo what you sent", page: "*", line: true, first: true, when: "while it is held" },
   { id: "search", keys: ["/"], words: "search", page: "queue episodes live replay", line: true },
 
   { id: "down", keys: ["j"], words: "next row", page: LISTS, line: true },

@@ -27,13 +27,14 @@ const LATE_MS = 5000; // a press that waited longer for its page tells the time 
 const MODIFIERS = ["Shift", "Control", "Alt", "AltGraph", "Meta", "CapsLock"];
 
 /**
- * Return the keys of one page, its own first.
+ * Return the keys of one page, its own first, but for those that come before them.
  * @param {string} page
  * @param {Key[]} [registry]
  */
 export function keysOf(page, registry = KEYS) {
   const own = registry.filter((key) => key.page.split(" ").includes(page));
-  return [...own, ...registry.filter((key) => key.page === "*")];
+  const everywhere = registry.filter((key) => key.page === "*");
+  return [...everywhere.filter((key) => key.first), ...own, ...everywhere.filter((key) => !key.first)];
 }
 
 /**

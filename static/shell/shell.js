@@ -14,6 +14,7 @@ import { post } from "./post.js";
 import { chime, startSound } from "./sound.js";
 import { announce, say } from "./toast.js";
 import { startSent } from "./delivery-toast.js";
+import { startHeld } from "./held-toast.js";
 
 const byId = (id) => document.getElementById(id);
 const title = typeof document === "undefined" ? "" : document.title;
@@ -291,6 +292,7 @@ function start() {
   setInterval(titleTick, 1000);
   titleTick();
   startSent();
+  startHeld();
   const path = document.body.dataset.queue;
   if (!path) return;
   document.addEventListener("awm:declined", declined);

@@ -5,8 +5,8 @@ import { visible } from "./visible-text.js";
 let saying = null;
 const GAP_PX = 8;
 
-/** Lift the toast above the bar with the page's buttons. */
-function clearActions(line) {
+/** Lift a toast above the bar with the page's buttons. */
+export function clearActions(line) {
   line.style.bottom = "";
   const box = line.getBoundingClientRect();
   const bars = [...document.querySelectorAll(".actions")].map((bar) => bar.getBoundingClientRect());

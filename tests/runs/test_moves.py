@@ -140,6 +140,7 @@ def _answers(desk_):
     desk_.answer(ask)
     advising.withdraw(desk_.edo, ask.pk)
     assert Episode.objects.get(pk=one.pk).state == "waiting"
+    _held(desk_)
     recording.lose_of_worker(one.worker)
     recording.begin(one.pk, "again")
     with transaction.atomic():
@@ -149,6 +150,19 @@ def _answers(desk_):
     advising.answer(desk_.edo, lease.assignment_id, lease.lease_token, "Into 7.", "n2")
     advising.withdraw(desk_.edo, ask.pk)
     assert Episode.objects.get(pk=one.pk).state == "parked"
+
+
+def _held(desk_):
+    """An answer that is held leaves at its end, another's ask is cancelled before."""
+    for leaves in (True, False):
+        ask = desk_.ask(desk_.episode(), f"Held {leaves}?")
+        lease = queue.claim(desk_.edo, ask.pk)
+        advising.answer(desk_.edo, lease.assignment_id, lease.lease_token, "Into 7.", "n3", hold_s=5)
+        if leaves:
+            Ask.objects.filter(pk=ask.pk).update(held_until=timezone.now())
+            closing.close_if_due(ask.pk)
+        else:
+            closing.cancel(desk_.house, ask.pk)
 
 
 def _claims(desk_):

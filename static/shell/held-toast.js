@@ -1,0 +1,45 @@
+// The toast about answers that are held: it counts down to the moment they leave, and undoes them until then. The server draws it
+// with the page, or with the answer that a script sent.
+
+import { tick } from "./clock.js";
+import { askOnce, forgetSent } from "./delivery-toast.js";
+import { clearActions } from "./toast.js";
+
+const place = () => /** @type {HTMLElement | null} */ (document.querySelector("[data-held-answers]"));
+
+/** @param {ParentNode} toast */
+const asksOf = (toast) => [.../** @type {NodeListOf<HTMLInputElement>} */ (toast.querySelectorAll("input[name=ask]"))].map((field) => field.value);
+
+/**
+ * Show what is held now; nothing hides the toast.
+ * @param {string} html
+ */
+export function showHeld(html) {
+  const toast = place();
+  if (!toast) return;
+  toast.innerHTML = html;
+  toast.hidden = !html;
+  tick(toast);
+  clearActions(toast);
+}
+
+/** An answer that left has no undo: of several, those that are held stay. */
+function heard({ detail }) {
+  const toast = place();
+  if (detail.type !== "ask" || detail.status === "open" || !asksOf(toast).includes(detail.ask)) return;
+  toast.querySelector(`input[name=ask][value="${CSS.escape(detail.ask)}"]`)?.remove();
+  if (!asksOf(toast).length) showHeld("");
+}
+
+/** Listen for the end of a hold. Reading an ask then is enough for its answer to leave. */
+export function startHeld() {
+  const toast = place();
+  if (!toast) return;
+  clearActions(toast);
+  toast.addEventListener("awm:deadline", () => {
+    showHeld("");
+    askOnce();
+  });
+  toast.addEventListener("submit", () => forgetSent(asksOf(toast)));
+  document.addEventListener("awm:frame", heard);
+}
