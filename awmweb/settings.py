@@ -175,6 +175,18 @@ def environments(further: str) -> dict[str, dict[str, Any]]:
     return servers
 
 
+def policies(text_of_it: str) -> dict[str, str]:
+    """Return the functions that plans can name as policies: `teacher=package.module:function`, with commas between."""
+    named: dict[str, str] = {}
+    for part in filter(None, (one.strip() for one in text_of_it.split(","))):
+        name, _, place = part.partition("=")
+        module, _, function = place.partition(":")
+        if not name.isidentifier() or name in named or not function.isidentifier() or not module:
+            _stop("AWMWEB_POLICIES", f"expected names as teacher=package.module:function, got {part!r}")
+        named[name] = place
+    return named
+
+
 def mail_server() -> MailServer | None:
     """Return the server for outgoing mail, or None.
 
@@ -303,6 +315,7 @@ AWMWEB_DEMO = switch("AWMWEB_DEMO", True)
 PACKS_DIR = BASE_DIR / "packs"
 AGENT_ENDPOINTS = endpoints("agent", endpoint("AWMWEB_AGENT_"), text("AWMWEB_AGENTS"))
 ENVIRONMENTS = environments(text("AWMWEB_ENVIRONMENTS"))
+AWMWEB_POLICIES = policies(text("AWMWEB_POLICIES"))
 AGENT_LIMITS = limits(number("AWMWEB_AGENT_PARALLEL", 0, 0, 10_000), AGENT_ENDPOINTS)
 EXPERT_ENDPOINT = endpoint("AWMWEB_EXPERT_")
 EXPERT_ENDPOINTS = endpoints("expert", EXPERT_ENDPOINT, text("AWMWEB_EXPERTS"))

@@ -1,7 +1,7 @@
 """The tasks of a plan on a plain OpenEnv server: of its Task API, by seed, or by IDs that the plan lists.
 
-Reads only. `selecting` asks before a launch and for previews. A script is written for the worlds of packs, so such a
-plan has a model as its policy.
+Reads only. `selecting` asks before a launch and for previews. Scripts of packs are for the worlds of packs, so such a
+plan has a model as its policy, or an operator's own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def tasks_of(actor: Actor, document: PlanDocument, at: ServerProfile, server: Se
     for policy in sorted({arm.policy or document.policy for arm in document.arms}):
         if policy.startswith("script:"):
             raise UnknownPolicy(
-                f"{policy} is for tasks of packs. On the environment {at.name} a policy is `model` or `model:NAME`."
+                f"{policy} is for tasks of packs. On the environment {at.name} a policy is `model`, `model:NAME`, "
+                "`file:NAME` or `python:NAME`."
             )
     named = _listed(actor, document, server)
     if not named:

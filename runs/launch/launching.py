@@ -46,12 +46,24 @@ from runs.errors import (
     UnknownTask,
 )
 from runs.models import PlanState
+from runs.plan import teachers
 from runs.plan.limits import FIRST
 from runs.plan.plans import PERSON
 from runs.taskset import checking
 
 OURS = "awmweb"
-OF_POLICY = (OURS, "script", "pace_s", "model", "endpoint", "reasoning", "reasoning_field", "options")
+OF_POLICY = (
+    OURS,
+    "script",
+    "digest",
+    "function",
+    "pace_s",
+    "model",
+    "endpoint",
+    "reasoning",
+    "reasoning_field",
+    "options",
+)
 """The fields of a policy that its name decides; the others are limits of its episode."""
 DEMO_RUN = "demo"
 DEMO_PACE_S = 3.0
@@ -259,7 +271,7 @@ def task_text(scenario: str, task_idx: int) -> str:
 
 def policy_named(name: str, pace_s: float = 0.0, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the policy of a name: `script:NAME` runs a script of the pack, `model` the agent endpoint, `model:NAME`
-    another endpoint, and `person` waits for a person's turns. `options` of a model replace those of its endpoint.
+    another endpoint, `file:NAME` and `python:NAME` an operator's, and `person` waits for a person's turns. `options` of a model replace those of its endpoint.
 
     Raises `UnknownPolicy` or `NoEndpoint`.
 
@@ -269,6 +281,8 @@ def policy_named(name: str, pace_s: float = 0.0, options: Mapping[str, Any] | No
         return {OURS: PERSON}
     if kind == "script" and which:
         return {OURS: "script", "script": which, "pace_s": pace_s}
+    if kind in (teachers.FILE, teachers.PYTHON) and which:
+        return {OURS: kind, **teachers.described(kind, which)}
     if kind == "model":
         endpoint = settings.AGENT_ENDPOINTS.get(which or FIRST)
         if endpoint is None:
@@ -278,7 +292,9 @@ def policy_named(name: str, pace_s: float = 0.0, options: Mapping[str, Any] | No
         drawn = {**endpoint.options, **(options or {})}
         kept |= {"options": drawn} if drawn else {}
         return {OURS: "model", "model": endpoint.model, **({"endpoint": which} if which else {}), **kept}
-    raise UnknownPolicy("A policy is `model`, `model:NAME` or `script:NAME`, such as `script:oracle`.")
+    raise UnknownPolicy(
+        "A policy is `model`, `model:NAME`, `script:NAME`, such as `script:oracle`, `file:NAME` or `python:NAME`."
+    )
 
 
 def model_names() -> list[str]:
@@ -288,6 +304,10 @@ def model_names() -> list[str]:
 
 def playable(scenario: str, task_idx: int, policy: dict[str, Any]) -> dict[str, Any]:
     """Return the policy if it can run this task: a script must be one of the task's own."""
+    if policy[OURS] == teachers.FILE:
+        teachers.turns_for(policy, scenario, task_idx)
+    if policy[OURS] in (teachers.FILE, teachers.PYTHON):
+        return policy
     scripts = pack_with(scenario).scripts(scenario, task_idx) if policy[OURS] == "script" else {}
     if policy[OURS] == "script" and policy["script"] not in scripts:
         names = ", ".join(sorted(scripts)) or "none"

@@ -5,6 +5,7 @@
     limits       how many episodes can start now
     choosing     which environment server has room
     servers      environment servers by name
+    teachers     an operator's policies: files and functions
     replaceable  tries that a retry replaces
     spending     tokens, money and time, by arm
 

@@ -43,7 +43,7 @@ from runs.errors import NoEndpoint, UnknownEnvironment, UnknownPolicy
 from runs.launch import briefings, feeding, launching, outages, relay
 from runs.launch.cells import rules_of
 from runs.models import Arm
-from runs.plan import choosing, limits, servers
+from runs.plan import choosing, limits, servers, teachers
 from runs.plan.plans import OF_LOOP, PERSON
 from runs.play import database, distilling, forking, parking, reverifying
 from runs.play.database import in_database
@@ -360,6 +360,10 @@ def policy_of(episode: Episode) -> Policy:
         return ChatPolicy(dataclasses.replace(endpoint, **sent), on_away=telling(name))
     if kind == PERSON:
         return PersonPolicy(episode)
+    if kind == teachers.PYTHON:
+        return teachers.function_of(episode.policy)
+    if kind == teachers.FILE:
+        return ScriptedPolicy(teachers.turns_for(episode.policy, episode.scenario, episode.task_idx or 0))
     if kind == "script":
         name = str(episode.policy.get("script", ""))
         scripts = launching.pack_with(episode.scenario).scripts(episode.scenario, episode.task_idx or 0)
