@@ -52,18 +52,8 @@ from runs.plan.plans import PERSON
 from runs.taskset import checking
 
 OURS = "awmweb"
-OF_POLICY = (
-    OURS,
-    "script",
-    "digest",
-    "function",
-    "pace_s",
-    "model",
-    "endpoint",
-    "reasoning",
-    "reasoning_field",
-    "options",
-)
+OF_TEACHER = ("script", "digest", "function", "pace_s")
+OF_POLICY = (OURS, *OF_TEACHER, "model", "endpoint", "reasoning", "reasoning_field", "options")
 """The fields of a policy that its name decides; the others are limits of its episode."""
 DEMO_RUN = "demo"
 DEMO_PACE_S = 3.0
@@ -271,7 +261,8 @@ def task_text(scenario: str, task_idx: int) -> str:
 
 def policy_named(name: str, pace_s: float = 0.0, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the policy of a name: `script:NAME` runs a script of the pack, `model` the agent endpoint, `model:NAME`
-    another endpoint, `file:NAME` and `python:NAME` an operator's, and `person` waits for a person's turns. `options` of a model replace those of its endpoint.
+    another endpoint, `file:NAME` and `python:NAME` an operator's, and `person` waits for a person's turns. `options`
+    of a model replace those of its endpoint.
 
     Raises `UnknownPolicy` or `NoEndpoint`.
 
