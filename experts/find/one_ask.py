@@ -37,7 +37,11 @@ from experts.rules.routing import LEASE_S, next_tier
 from experts.who import advisers, declining, eligibility
 from people.access import Actor
 from people.text.plain_text import clean
-from people.text.prose import is_markdown
+from people.text.prose import asking_sentence, is_markdown
+
+
+LONG = 200
+"""Characters from which on a question is set in reading size."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,9 @@ class AskedFor:
 
     text: str
     is_markdown: bool
+    asking: str
+    """The sentence that asks, above a text in reading size."""
+    is_long: bool
     context: str
     kind: str
     typed: dict[str, Any] | None
@@ -56,7 +63,9 @@ class AskedFor:
 def asked_for(ask: Ask) -> AskedFor:
     return AskedFor(
         text=clean(ask.question),
-        is_markdown=is_markdown(ask.question),
+        is_markdown=(has_marks := is_markdown(ask.question)),
+        asking=asking_sentence(ask.question) if has_marks or len(ask.question) >= LONG else "",
+        is_long=len(ask.question) >= LONG,
         context=clean(ask.context or ""),
         kind=ASK_KINDS[ask.kind].word,
         typed=typed_for_form(ask),

@@ -6,6 +6,7 @@ text, HTML is shown as letters, and no sign is dropped but those that mark up a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from django.utils.html import escape, format_html
@@ -22,6 +23,9 @@ MOST_MARKS, MOST_CELLS = 400, 2_000
 DEEPEST = 16
 IN_ROW = 2_000
 """Letters of a text that a row can show; what follows is not read."""
+ASKING_MAX = 200
+"""Letters of a sentence that stands above a question; a longer one would be a question set in large letters."""
+_SENTENCES, _ASKS = re.compile(r"(?<=[.!?؟])\s+|(?<=[。！？])"), ("?", "？", "؟")
 _BLOCKS = ("paragraph", "list", "fence", "code", "table", "heading", "blockquote", "hr")
 _INLINE = ("backticks", "emphasis", "balance_pairs", "fragments_join")
 # no `newline`: it drops the indentation of a line; no `escape` and `entity`: they drop signs of paths and codes
@@ -92,6 +96,24 @@ def without_marks(text: object) -> str:
     tokens = _parsed(shown[:IN_ROW])
     plain = "\n".join(_plain_lines(tokens)) if _is_markdown(tokens) else ""
     return plain if plain.strip() else shown
+
+
+def asking_sentence(text: object) -> str:
+    """Return the last sentence of a text that asks, without signs of Markdown and outside of code; empty for none.
+
+    >>> asking_sentence("It fails. Should I go on? The rest is done.")
+    'Should I go on?'
+    """
+    shown = clean(text)
+    tokens = _parsed(shown)
+    words = [token for token in tokens if token.type not in ("fence", "code_block")]
+    lines = _plain_lines(words) if _is_markdown(tokens) else shown.splitlines()
+    for line in reversed(list(lines)):
+        for sentence in reversed(_SENTENCES.split(line)):
+            asks = sentence.strip().rstrip("\"'”’)]*_")
+            if asks.endswith(_ASKS):
+                return sentence.strip() if len(sentence) <= ASKING_MAX else ""
+    return ""
 
 
 def is_markdown(text: object) -> bool:

@@ -8,6 +8,7 @@ import { serverNow } from "../shell/clock.js";
 import { startContext } from "./ask-panels.js";
 import { Store } from "../forms/drafts.js";
 import { print } from "../shell/keys.js";
+import { startQuestion } from "./question-scroll.js";
 import { swapsTo } from "./next-ask.js";
 import { begin, every, life } from "../shell/page-life.js";
 import { announce } from "../shell/toast.js";
@@ -100,6 +101,7 @@ function start() {
   } else if (page.dataset.status !== "open") startUnsent(new Store(page.dataset.ask, globalThis.localStorage));
   startTags();
   startJump();
+  startQuestion();
   every(announceCountdown, 1000);
   const context = startLists();
   startContext((seq) => context?.choose(seq, "center"));

@@ -39,17 +39,39 @@ export function startSmall(form) {
   startMore(form);
 }
 
-/** Mark the part of the stacked page that is in view. */
+/**
+ * Return what stays in sight when the page gets another width: the field with the focus, else the answer if it was in view.
+ * @param {{stacked: boolean, focused: Element | null, was: string}} page
+ */
+export function keptInSight({ stacked, focused, was }) {
+  if (!stacked) return "";
+  return focused ? "field" : was === "answer" ? "answer" : "";
+}
+
+/** Mark the part of the stacked page that is in view, and keep it in view when the phone is turned or the window narrowed. */
 export function startJump() {
   const [question, answer] = document.querySelectorAll("nav.jump a");
   if (!answer) return;
+  const [part, small] = [document.getElementById("answer"), matchMedia(SMALL)];
+  let [was, width] = ["question", innerWidth];
   const place = () => {
-    const there = document.getElementById("answer").getBoundingClientRect().top < innerHeight / 2;
-    for (const [link, is] of /** @type {[HTMLElement, boolean][]} */ ([[question, !there], [answer, there]])) {
+    if (!small.matches) return;
+    was = part.getBoundingClientRect().top < innerHeight / 2 ? "answer" : "question";
+    for (const [link, is] of /** @type {[Element, boolean][]} */ ([[question, was === "question"], [answer, was === "answer"]])) {
       if (is) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
     }
   };
+  const turned = () => {
+    const focused = part.contains(document.activeElement) ? document.activeElement : null;
+    const kept = width === innerWidth ? "" : keptInSight({ stacked: small.matches, focused, was });
+    width = innerWidth;
+    if (kept === "field") focused.scrollIntoView({ block: "center" });
+    if (kept === "answer") part.scrollIntoView();
+    if (!small.matches) was = "question"; // both parts are side by side
+    place();
+  };
   document.addEventListener("scroll", place, { passive: true, signal: life() });
+  addEventListener("resize", () => requestAnimationFrame(turned), { signal: life() });
   place();
 }

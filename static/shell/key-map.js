@@ -109,6 +109,8 @@ export const KEYS = [
   { id: "filter-options", keys: ["/"], words: "filter options", page: "ask link", line: true, when: "with more than nine options" },
   { id: "insert-call", keys: ["i"], words: "insert call", page: "ask", line: true },
   { id: "write", keys: ["w"], words: "write answer", page: "ask" },
+  { id: "question-down", keys: ["PageDown"], words: "question further down", page: "ask", line: true, inField: true, onlyField: true },
+  { id: "question-up", keys: ["PageUp"], words: "question further up", page: "ask", inField: true, onlyField: true },
   { id: "draft", keys: ["d"], words: "model draft, again: insert it", page: "ask", line: true },
   { id: "redraft", keys: ["Shift+D"], words: "new draft with a hint", page: "ask" },
   { id: "replies", keys: [";"], words: "quick replies", page: "ask", line: true },

@@ -9,7 +9,7 @@ import { whenOver } from "./page-life.js";
 
 /** @typedef {import("./key-map.js").Key} Key */
 
-const NAMES = { Escape: "Esc", ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Shift: "⇧" };
+const NAMES = { Escape: "Esc", ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", PageUp: "Page ↑", PageDown: "Page ↓", Shift: "⇧" };
 const HINTS = 5; // in the key line; the sheet has all of them
 const GROUPS = ["List", "Ask", "Review", "Steps", "Go to", "General"];
 

@@ -59,7 +59,7 @@ def ask(desk):
 
     def open_(question, **typed):
         episode = http.post(
-            "/episodes", json={"key": f"{question}{next(count)}", "task": "Refund", "expert": "plain"}
+            "/episodes", json={"key": f"{question[:50]}{next(count)}", "task": "Refund", "expert": "plain"}
         ).json()
         body = {"key": "a", "episode": episode["id"], "seq": 1, "question": question, "deadline_s": 3000, **typed}
         made = http.post("/asks", json=body)
@@ -356,6 +356,26 @@ def test_nested_form_names_all_that_is_wrong_at_its_field(desk, person, ask):
         "contact": {"name": "Ada"}, "lines": [{"kg": 7.5}], "dock": "n", "days": ["tu"], "day": "2026-12-03",
         "mail": "ada@example.org", "lift": None,
     }  # fmt: skip
+
+
+def test_long_question_is_read_and_kept_from_the_answer(desk, person, ask):
+    question = "The warehouse closes at six. " * 90 + "Which dock do they use? The rest is known. " + "It rains. " * 40
+    ask_id, _, _ = ask(question)
+    page = claimed(desk, person, ask_id, "rosa")
+    box, answer = page.locator("[data-question]"), page.locator("textarea[name=text]")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Which dock do they use?")
+    expect(page.locator("[data-below]")).to_be_visible()
+    expect(answer).to_be_focused()
+    for _ in range(6):
+        page.keyboard.press("PageDown")
+    expect(page.locator("[data-below]")).to_be_hidden()
+    assert box.evaluate("box => box.scrollTop") > 0
+    expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(answer).to_be_in_viewport()
+    expect(page.locator(".jump [aria-current]")).to_have_text("Your answer")
+    page.set_viewport_size({"width": 740, "height": 390})
+    expect(answer).to_be_in_viewport()
 
 
 def test_returned_answer_is_mended_or_sent_anyway(desk, person, ask):

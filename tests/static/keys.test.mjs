@@ -118,7 +118,7 @@ const LAYOUTS = { // rows without and with Shift; ^ ´ ` ¨ ~ are accents
 };
 
 test("every key of the map is typed without AltGr on German, French, Spanish and Swiss keyboards", () => {
-  const names = /^(Ctrl\+)?(Shift\+)?(Enter|Escape|Home|End|Space|Arrow(Left|Right))$/;
+  const names = /^(Ctrl\+)?(Shift\+)?(Enter|Escape|Home|End|Space|Page(Up|Down)|Arrow(Left|Right))$/;
   for (const [layout, levels] of Object.entries(LAYOUTS)) {
     const typed = new Set(); // the first name of each press: a sign wins over a place
     for (const [level, rows] of levels.entries()) {

@@ -6,6 +6,8 @@ import { matters } from "../../static/lists/queue.js";
 import { moved, movedOver } from "../../static/forms/list-keys.js";
 import { isOut, outWords, post, wordsOf } from "../../static/shell/post.js";
 import { visible } from "../../static/shell/visible-text.js";
+import { hasBelow, isForQuestion } from "../../static/ask/question-scroll.js";
+import { keptInSight } from "../../static/ask/mobile-keyboard.js";
 import { leaseWords } from "../../static/ask/lease.js";
 import { chosen, helpOf, read, shapeOf, turnedWords, typeOf, valueOf } from "../../static/forms/schema-form.js";
 import { jumpsFrom } from "../../static/steps/look-ahead.js";
@@ -243,4 +245,25 @@ test("the badge counts what a person can claim: skills, the senior's, and not wh
   const listed = { tier: "people", deadline_at: "2026-01-01T00:02:00Z" };
   noteAsk({ type: "queue", asks: [{ id: "mine", ...listed }, { id: "theirs", ...listed }], for_others: ["theirs"] }, asks);
   assert.deepEqual([...asks.keys()], ["mine"]);
+});
+
+test("a question has more below until its end is in sight", () => {
+  assert.equal(hasBelow({ scrollTop: 0, scrollHeight: 900, clientHeight: 400 }), true);
+  assert.equal(hasBelow({ scrollTop: 497, scrollHeight: 900, clientHeight: 400 }), false);
+});
+
+test("a press in a text that scrolls itself is not for the question", () => {
+  assert.equal(isForQuestion({ tagName: "TEXTAREA", scrollHeight: 170, clientHeight: 168 }), true);
+  assert.equal(isForQuestion({ tagName: "TEXTAREA", scrollHeight: 400, clientHeight: 168 }), false);
+  assert.equal(isForQuestion({ tagName: "INPUT", type: "text" }), true);
+  for (const type of ["date", "number"]) assert.equal(isForQuestion({ tagName: "INPUT", type }), false);
+  assert.equal(isForQuestion({ tagName: "SELECT" }), false);
+});
+
+test("the part in hand stays in sight when the page gets another width", () => {
+  const focused = /** @type {any} */ ({});
+  assert.equal(keptInSight({ stacked: true, focused, was: "question" }), "field");
+  assert.equal(keptInSight({ stacked: true, focused: null, was: "answer" }), "answer");
+  assert.equal(keptInSight({ stacked: true, focused: null, was: "question" }), "");
+  assert.equal(keptInSight({ stacked: false, focused, was: "answer" }), "");
 });

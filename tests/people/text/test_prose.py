@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from people.text.prose import in_line, is_markdown, prose
+from people.text.prose import asking_sentence, in_line, is_markdown, prose
 
 HOSTILE = """# <script>alert(1)</script>
 
@@ -119,3 +119,18 @@ def test_markdown_beyond_its_bounds_is_text(text):
 
 def test_markdown_that_nests_deeper_than_drawn_is_text():
     assert prose("> " * 40 + "`x`").startswith('<p class="words ')
+
+
+@pytest.mark.parametrize(
+    ("text", "asking"),
+    [
+        ("It fails. Should I go on? The rest is done.", "Should I go on?"),
+        ("The test fails with:\n\n```\na ? b : c?\n```\n\nShould I change **3.5** or `x`?", "Should I change 3.5 or x?"),
+        ("Which of the two (the old or the new one?)", "Which of the two (the old or the new one?)"),
+        ("第一个还是第二个？谢谢。", "第一个还是第二个？"),
+        ("No question here.", ""),
+        (f"Is {'so ' * 90}it?", ""),
+    ],
+)
+def test_last_sentence_that_asks_is_found(text, asking):
+    assert asking_sentence(text) == asking
