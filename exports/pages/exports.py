@@ -16,7 +16,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from awmclient.schema import NOT_COUNTED
-from episodes.models import Episode, ExpertMode, Run
+from episodes.find.facets import TITLES
+from episodes.models import EXPERT_WORDS, Episode, ExpertMode, Run
 from episodes.stored import run_names
 from episodes.stored.strip import OUTCOMES, outcome_words
 from exports.assembly import storing
@@ -269,7 +270,7 @@ def _choices(request: MemberRequest, form_fields: dict[str, Any]) -> dict[str, A
         "filters": [
             (
                 name,
-                name.replace("_", " ").capitalize(),
+                TITLES.get(name) or name.replace("_", " ").capitalize(),
                 [(value, _words(name, value)) for value in menu],
                 form_fields[name],
             )
@@ -284,6 +285,8 @@ def _choices(request: MemberRequest, form_fields: dict[str, Any]) -> dict[str, A
 
 
 def _words(name: str, value: str) -> str:
+    if name == "expert":
+        return EXPERT_WORDS[ExpertMode(value)].capitalize()
     return outcome_words(value) if name == "outcome" else value
 
 

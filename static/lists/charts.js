@@ -14,9 +14,27 @@ const views = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) {
     if (!isIntersecting) continue;
     views.unobserve(target);
-    draw(target.closest("[data-chart]"));
+    draw(target.closest("[data-chart]")).then(drawNext);
   }
 }, { rootMargin: NEAR });
+
+/** Draw the others, one by one, once the first one has loaded Plotly and the browser has time: a print shows them all. */
+function drawNext() {
+  const next = [...document.querySelectorAll("[data-chart]:not(.undrawn)")].find((chart) => !drawn.has(plotOf(chart)) && plotOf(chart).offsetWidth > 0);
+  if (!next) return;
+  const idle = window.requestIdleCallback ?? ((/** @type {() => void} */ then) => setTimeout(then, 200));
+  idle(() => {
+    views.unobserve(plotOf(next));
+    draw(/** @type {HTMLElement} */ (next)).then(drawNext);
+  });
+}
+
+// a chart that is not drawn yet is printed as its table
+addEventListener("beforeprint", () => {
+  for (const chart of document.querySelectorAll("[data-chart]")) {
+    if (!plotOf(chart).querySelector("svg")) chart.querySelector("details").open = true;
+  }
+});
 
 let library = null;
 

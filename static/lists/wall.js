@@ -168,7 +168,7 @@ function paintSteps(row, stalled) {
   const [acted, count] = [Number(row.dataset.acted), Number(row.dataset.lastSeq)];
   const running = row.dataset.state === "running";
   const place = cell(row, "strip"); // a list can be without this column
-  if (place) place.innerHTML = strip(codes, { budget: LIVE[row.dataset.state] ? budget : 0, running, stalled, room: ROOM, acted, count });
+  if (place) place.innerHTML = strip(codes, { budget: LIVE[row.dataset.state] ? budget : 0, running, stalled, room: Number(row.closest("[data-room]")?.dataset.room ?? ROOM), acted, count });
   say(cell(row, "count"), `${grouped(acted)}${budget ? ` / ${grouped(budget)}` : ""}`);
 }
 

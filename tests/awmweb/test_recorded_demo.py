@@ -73,6 +73,9 @@ def test_pages_have_one_word_for_one_thing(ada, loaded):
     queue = ReviewQueue.objects.get().pk
     paths = [f"/runs/{run}/", f"/episodes/?run={run}", f"/reviews/queues/{queue}/", "/legend/", "/audit/", *PAGES]
     paths.remove("/exports/")  # its preview is what agents wrote
+    exports = html(client.get("/exports/"))
+    assert '<option value="plain">Expert</option>' in exports and "Kind of arm" in exports
+    assert "fell back</span>" in html(client.get("/episodes/"))  # the legend
     for path in paths:
         main = html(client.get(path)).partition("<main")[2].partition("</main>")[0]
         text = re.sub(r"<(script|style|select|pre|code)\b.*?</\1>|<[^>]*>", " ", main, flags=re.DOTALL)

@@ -185,6 +185,7 @@ def test_refresh_keeps_drawing_zoom_and_open_table(house, person):
         chart.get_by_role("button", name="Reset zoom").click()
         expect(chart.get_by_role("button", name="Reset zoom")).to_have_count(0)
         until(lambda: page.evaluate("kept.closest('.plot').layout.xaxis.range[0]") == 0, 60)
+        expect(page.locator(".plot:empty:visible")).to_have_count(0)  # also below the view
         page.emulate_media(media="print")
         expect(page.locator(":is(button, .btn, input, select, .menu):visible")).to_have_count(0)
         page.emulate_media(media="screen")
