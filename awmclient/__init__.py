@@ -23,6 +23,7 @@ Public paths, for users; no module of this package imports one:
     captures      token traces
     conversation  a record as the agent's messages
     toolcalls     tool calls as agents write them
+    check         recomputes what a report says
 
 It imports no package of awmweb.
 """

@@ -26,7 +26,7 @@ SPACED = 7
 ALIKE = 0.75
 """The share of common words from which a question is one of the accepted examples."""
 COPIED = 16
-"""So many words in a row that the task's text has are a copy of it, and ask for nothing. Fewer if it has fewer."""
+"""This many words in a row that the task's text has are a copy of it, and ask for nothing. Fewer if it has fewer."""
 ASKING = (
     *("what", "which", "who", "whose", "whom", "how", "where", "when", "tell me", "give me", "need", "missing", "know"),
     *("confirm", "provide", "clarify", "unclear", "is it", "is there", "are there", "should i", "may i", "can i"),

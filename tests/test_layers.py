@@ -158,7 +158,7 @@ CLIENT_FLOORS = (
     {"adapters.recording", "adapters.pausing"},
     {"adapters"},
     {"adapters.openenv_collect"},
-    {"schema", "rollout", "collecting", "chat", "captures", "conversation", "toolcalls", "__init__"},
+    {"schema", "rollout", "collecting", "chat", "captures", "conversation", "toolcalls", "check", "__init__"},
 )
 """The highest floor has the public paths: names for users, which no module of the client imports."""
 

@@ -21,6 +21,7 @@
     drawing     charts as PNG, by matplotlib
     pictures    asks for those where matplotlib is installed
     report      a report as files
+    checkable   a report that others recompute
 
 Pages, commands, `launch` and upper apps import it; it writes nothing.
 """

@@ -227,6 +227,13 @@ def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
     return _tries_of(plan, claims_of(plan)[0])
 
 
+def first_tries_of(comparison: RunComparison) -> list[Try]:
+    """Return the tries of a run with their first outcomes; none if no verifier was repaired."""
+    if not outcomes.first_types(each.episode for each in comparison.tries):
+        return []
+    return _tries_of(comparison.plan, comparison.claims, first=True)[0]
+
+
 def _tries_of(plan: Plan, claim_set: Claims, *, first: bool = False) -> tuple[list[Try], list[str]]:
     """Return the tries with the outcomes that count, or with the first ones, before verifiers were repaired."""
     rows = list(

@@ -5,6 +5,7 @@ Called by the command `report`. Contains only conclusions of `compare.py`; the e
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from people.text.plain_text import printable
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.servers import ServerReport
-from runs.show import asking, causes, charts, curve, helping, model_turns, pictures, rewarding
+from runs.show import asking, causes, charts, checkable, curve, helping, model_turns, pictures, rewarding
 from runs.show.comparison import RunComparison
 from runs.show.tables import (
     TABLES,
@@ -43,13 +44,15 @@ def write(comparison: RunComparison, folder: Path, more: Sequence[str] = ()) -> 
     for name in TABLES:
         (folder / f"{name}.csv").write_text(in_csv(name, comparison), encoding="utf-8")
     (folder / "plan.yaml").write_text(plan_file(comparison.plan), encoding="utf-8")
+    (folder / "report.json").write_text(json.dumps(checkable.document(comparison), indent=1), encoding="utf-8")
     paid = rewarding.rows(comparison.plan)
     drawings = _drawings(comparison, paid, asking.asking_of(comparison))
     pictured = drawings if pictures.are_possible() else {}
     for name, chart in pictured.items():
         pictures.draw(chart, folder / f"{name}.png")
     (folder / "report.md").write_text(markdown(comparison, paid, drawings, more), encoding="utf-8")
-    names = ["report.md", "plan.yaml", *(f"{name}.csv" for name in TABLES), *(f"{name}.png" for name in pictured)]
+    names = ["report.md", "report.json", "plan.yaml", *(f"{name}.csv" for name in TABLES)]
+    names += [f"{name}.png" for name in pictured]
     return [folder / name for name in names]
 
 

@@ -2,7 +2,7 @@
 
 An episode whose offers were drawn with one chance is weighed by how much likelier its draws are with another. So the
 weighed mean is that of random offers at the other rate, whatever they change on the way. A gate is compared with these:
-success is concave in asks, so a straight line between two rules lies below any rule. Pure. Called by a run's curve.
+success is concave in asks, so a straight line between two rules is below any rule. Pure. Called by a run's curve.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def _at(rate: float, episodes: Sequence[DrawnEpisode]) -> RandomAsking | None:
         return None
     sums: dict[str, float] = defaultdict(float)
     sizes: dict[str, float] = defaultdict(float)
-    for one, weight in mine:
-        sums[one.scenario] += weight * one.complete
-        sizes[one.scenario] += weight
+    for episode, weight in mine:
+        sums[episode.scenario] += weight * episode.complete
+        sizes[episode.scenario] += weight
     complete, span = cluster_interval(list(sums.values()), list(sizes.values()))
     if span is None:
         return None

@@ -1,0 +1,411 @@
+"""`python -m awmclient.check REPORT.json [ROWS.jsonl]`: recompute what a run says from the raw counts in its report.
+
+Reads `report.json`, which `manage.py report` writes, and rows of an export. Needs Python alone: nothing of awmweb is
+imported, and the tests and intervals are written here a second time, by other ways where there is one. Prints what
+differs, one line each. Exits with 0 if nothing does, with 1 if something does, and with 2 for a file that is none.
+
+Example:
+    python -m awmclient.check report/report.json rows.jsonl
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+__all__ = ["differences", "main"]
+
+FORMAT = "awmweb.report/1"
+Z = NormalDist().inv_cdf(0.975)
+GRID, FEWEST_EFFECTIVE, MOST_BITS = 2**17, 3, 4_000_000_000
+NEAR = 1e-6
+SHOWN = ("better", "worse")
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a test and an interval show of one arm at the planned size."""
+
+    units: int
+    interval: Interval | None
+    p: float | None
+    hangs: bool = False
+
+    def is_shown(self, level: float, p: float | None) -> bool:
+        return (
+            p is not None and p < level and self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
+        )
+
+
+def differences(report: dict[str, Any], rows: Iterable[dict[str, Any]] = ()) -> list[str]:
+    """Return what differs between a report and what follows from its raw counts, one line each; empty if nothing does.
+
+    Example:
+        for line in differences(json.load(open("report.json"))):
+            print(line)
+    """
+    lines = [*_of_arms(report), *_of_contrasts(report), *_of_rows(report, rows)]
+    return [" ".join(line.split()) for line in lines]
+
+
+def _of_arms(report: dict[str, Any]) -> Iterator[str]:
+    for arm in report["arms"]:
+        mine = [each["complete"] for each in report["tries"] if each["arm"] == arm["arm"]]
+        counts = {"planned": len(mine), "complete": mine.count(True), "others": mine.count(False)}
+        for name, number in counts.items():
+            yield from _differs(f"arm {arm['arm']}: {name}", arm[name], number)
+
+
+def _of_contrasts(report: dict[str, Any]) -> Iterator[str]:
+    tested = [contrast for contrast in report["contrasts"] if contrast["on_tasks"] is not None]
+    now, first = ([_result(report["tries"], contrast, reading) for contrast in tested] for reading in ("now", "first"))
+    for contrast in report["contrasts"]:
+        if contrast["state"] == "final":
+            yield from _of_counts(report["tries"], contrast)
+    # a contrast that cannot be tested counts in their number all the same
+    many, spare = len(report["contrasts"]), len(report["contrasts"]) - len(tested)
+    holms = [_holm([*_ps(results), *[1.0] * spare]) if many > 1 else _ps(results) for results in (now, first)]
+    for place, contrast in enumerate(tested):
+        pair = [(results[place], ps[place]) for results, ps in zip((now, first), holms, strict=True)]
+        yield from _of_scope(contrast, pair, is_holm=many > 1)
+
+
+def _ps(results: Sequence[Result]) -> list[float]:
+    return [1.0 if one.p is None else one.p for one in results]
+
+
+def _of_counts(tries: Sequence[dict[str, Any]], contrast: dict[str, Any]) -> Iterator[str]:
+    name = f"{contrast['arm']} against {contrast['control']}"
+    paired = _paired([_reading_of(each, "now") for each in tries if each["wave"] == 0], contrast)
+    deltas = [task.delta for task in paired]
+    counts = {"tasks": len(deltas), "won": sum(d > 0 for d in deltas), "lost": sum(d < 0 for d in deltas)}
+    for key, number in counts.items():
+        yield from _differs(f"{name}: {key}", contrast[key], number)
+    means = {"delta": deltas, "treated_rate": [t.treated for t in paired], "control_rate": [t.control for t in paired]}
+    for key, values in means.items():
+        yield from _differs(f"{name}: {key}", contrast[key], float(sum(values) / len(values)) if values else None)
+
+
+def _of_scope(contrast: dict[str, Any], readings: Sequence[tuple[Result, float]], *, is_holm: bool) -> Iterator[str]:
+    """Compare what is shown on tasks. The readings are of corrected and first outcomes: a word needs both."""
+    name, scope = f"{contrast['arm']} against {contrast['control']}", contrast["on_tasks"]
+    (now, p), (first, _) = readings
+    words = [_verdict(result, scope["level"], holm) for result, holm in readings]
+    verdict = "withheld" if words[0] in SHOWN and words[0] != words[1] else words[0]
+    span = now.interval
+    if span is not None and first.interval is not None:
+        span = min(span[0], first.interval[0]), max(span[1], first.interval[1])
+    yield from _differs(f"{name}: units", scope["units"], now.units)
+    if now.p is not None or now.interval is None:
+        # a sign-flip test of very many seeds would take too long
+        yield from _differs(f"{name}: p", scope["p"], now.p)
+    if is_holm and now.p is not None:
+        yield from _differs(f"{name}: p after Holm", scope["p_holm"], p)
+    for place, end in enumerate(("lower", "upper")):
+        ends = [each[place] if each is not None else None for each in (scope["interval"], span)]
+        yield from _differs(f"{name}: {end} end of the interval", *ends)
+    yield from _differs(f"{name}: verdict", scope["verdict"], verdict)
+    yield from _of_words(name, contrast, verdict)
+
+
+def _of_words(name: str, contrast: dict[str, Any], verdict: str) -> Iterator[str]:
+    """Compare the sentence: it begins with the word that is shown, and has its points."""
+    sentence = contrast["on_tasks"]["sentence"]
+    begins = [word for word in SHOWN if sentence.startswith(word.capitalize())]
+    if begins != ([verdict] if verdict in SHOWN else []):
+        yield f"{name}: the sentence says {' '.join(begins) or 'no word'}, recomputed {verdict}: {sentence}"
+    if verdict in SHOWN and f"{100 * contrast['delta']:+.0f} point" not in sentence:
+        yield f"{name}: the sentence does not say {100 * contrast['delta']:+.0f} points: {sentence}"
+
+
+def _of_rows(report: dict[str, Any], rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Compare rows of an export with the report: the outcomes of its episodes, and what pairs say of themselves."""
+    ends = {each["episode"]: each["complete"] for each in report["tries"] if each["complete"] is not None}
+    seen: set[str] = set()
+    for number, row in enumerate(rows, 1):
+        where, episode = f"row {number}", row.get("episode_id", "")
+        if episode in ends and row.get("reward_type"):
+            yield from _differs(
+                f"{where}: episode {episode} is complete", row["reward_type"] == "complete", ends[episode]
+            )
+        if (digest := row.get("content_sha256", "")) in seen:
+            yield f"{where}: the same content as an earlier row"
+        seen |= {digest} if digest else set()
+        if "chosen_wins" in row:
+            yield from _of_pair(where, row)
+
+
+def _of_pair(where: str, row: dict[str, Any]) -> Iterator[str]:
+    sides = [(row[f"{side}_wins"], row[f"{side}_tries"]) for side in ("chosen", "rejected")]
+    if any(not 0 <= wins <= tries for wins, tries in sides):
+        yield f"{where}: more wins than tries"
+    if row["worth"] is None:
+        return
+    (wins, tries), (other, others) = sides
+    if not tries or not others:
+        yield f"{where}: a worth without tries"
+    elif wins * others <= other * tries:
+        yield f"{where}: the chosen side won {wins} of {tries}, the rejected one {other} of {others}"
+    elif (
+        not row["worth_low"] <= row["worth"] <= row["worth_high"] or row["worth"] > wins / tries - other / others + NEAR
+    ):
+        yield f"{where}: worth {row['worth']} is outside its interval, or more than its counts show"
+
+
+def _differs(what: str, printed: object, recomputed: object) -> Iterator[str]:
+    numbers = [each for each in (printed, recomputed) if isinstance(each, int | float) and not isinstance(each, bool)]
+    if printed == recomputed or (len(numbers) == 2 and math.isclose(*numbers, rel_tol=NEAR, abs_tol=NEAR)):
+        return
+    yield f"{what} is {_shown(printed)}, recomputed {_shown(recomputed)}"
+
+
+def _shown(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True)
+class _Try:
+    """One try in one reading. `unknown` says why its first episode has no outcome of its own: lost or cancelled."""
+
+    task: str
+    arm: str
+    complete: bool | None
+    unknown: str
+    shared: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _PairedTask:
+    """A task with an outcome in both arms. `is_single`: one try in each."""
+
+    treated: Fraction
+    control: Fraction
+    shared: frozenset[int]
+    is_single: bool
+
+    @property
+    def delta(self) -> Fraction:
+        return self.treated - self.control
+
+
+def _reading_of(each: dict[str, Any], reading: str) -> _Try:
+    complete = each["first"] if reading == "first" and "first" in each else each["complete"]
+    return _Try(each["task"], each["arm"], complete, each["unknown"], tuple(each["shared"]))
+
+
+def _result(tries: Sequence[dict[str, Any]], contrast: dict[str, Any], reading: str) -> Result:
+    """Return what holds however unknown tries are counted, and whether or not tasks that share an answer are joined."""
+    sides = (contrast["arm"], contrast["control"])
+    planned = [_reading_of(each, reading) for each in tries if each["wave"] == 0 and each["arm"] in sides]
+    results = [_joined_or_not(_paired(view, contrast)) for view in _views(planned, contrast["arm"])]
+    widest, level = _widest(results), contrast["on_tasks"]["level"]
+    if widest.interval is None or len(results) == 1:
+        return widest
+    return replace(widest, hangs=results[0].is_shown(level, results[0].p))
+
+
+def _views(tries: Sequence[_Try], arm: str) -> Iterator[list[_Try]]:
+    """Yield the tries as they count, then with lost ones as failures or successes, and cancelled ones against either
+    arm: nothing may hang on what is unknown."""
+    corners = [None, False, True] if any(each.unknown == "cancelled" for each in tries) else [None]
+    losses = [None, False, True] if any(each.unknown == "lost" for each in tries) else [None]
+    for corner in corners:
+        for loss in losses:
+            yield [_assumed(each, arm, corner, loss) for each in tries]
+
+
+def _assumed(each: _Try, arm: str, corner: bool | None, loss: bool | None) -> _Try:
+    if each.unknown == "cancelled":
+        return each if corner is None else replace(each, complete=corner is (each.arm == arm))
+    return each if not each.unknown or loss is None else replace(each, complete=loss)
+
+
+def _paired(tries: Sequence[_Try], contrast: dict[str, Any]) -> list[_PairedTask]:
+    by_task: dict[str, dict[str, list[_Try]]] = {}
+    for each in tries:
+        if each.arm in (contrast["arm"], contrast["control"]):
+            by_task.setdefault(each.task, {contrast["arm"]: [], contrast["control"]: []})[each.arm].append(each)
+    tasks = []
+    for arms in by_task.values():
+        treated, control = (_mean(arms[arm]) for arm in (contrast["arm"], contrast["control"]))
+        if treated is not None and control is not None:
+            shared = frozenset(key for arm in arms.values() for each in arm for key in each.shared)
+            tasks.append(_PairedTask(treated, control, shared, all(len(arm) == 1 for arm in arms.values())))
+    return tasks
+
+
+def _mean(tries: Sequence[_Try]) -> Fraction | None:
+    ends = [each.complete for each in tries if each.complete is not None]
+    return Fraction(sum(ends), len(ends)) if ends else None
+
+
+def _joined_or_not(paired: Sequence[_PairedTask]) -> Result:
+    joined = _of_units(paired, _units(paired))
+    if not any(task.shared for task in paired):
+        return joined
+    return _widest([joined, _of_units(paired, [[place] for place in range(len(paired))])])
+
+
+def _widest(results: Sequence[Result]) -> Result:
+    spans = [one.interval for one in results if one.interval is not None]
+    if len(spans) < len(results):
+        return replace(results[0], interval=None, p=None)
+    whole = min(low for low, _ in spans), max(high for _, high in spans)
+    return replace(results[0], interval=whole, p=max(one.p for one in results if one.p is not None))
+
+
+def _units(paired: Sequence[_PairedTask]) -> list[list[int]]:
+    """Return the places of tasks that share answers with one another, by spreading from each task."""
+    holders: dict[int, list[int]] = {}
+    for place, task in enumerate(paired):
+        for key in task.shared:
+            holders.setdefault(key, []).append(place)
+    units, placed = [], set[int]()
+    for start in range(len(paired)):
+        waiting, unit = [start], []
+        while waiting:
+            place = waiting.pop()
+            if place not in placed:
+                placed.add(place)
+                unit.append(place)
+                waiting += [other for key in paired[place].shared for other in holders[key]]
+        units += [unit] if unit else []
+    return units
+
+
+def _of_units(paired: Sequence[_PairedTask], units: Sequence[Sequence[int]]) -> Result:
+    deltas = [task.delta for task in paired]
+    if len(units) == len(paired) and all(task.is_single for task in paired):
+        won, lost = sum(d > 0 for d in deltas), sum(d < 0 for d in deltas)
+        return Result(len(paired), _tango(won, lost, len(paired)), _mcnemar(won, lost))
+    sums = [sum((deltas[place] for place in unit), Fraction()) for unit in units]
+    return Result(len(units), _jackknife([float(one) for one in sums], [len(unit) for unit in units]), _sign_flip(sums))
+
+
+def _verdict(result: Result, level: float, p: float) -> str:
+    if result.interval is None:
+        return "few"
+    if result.is_shown(level, p):
+        return "better" if sum(result.interval) > 0 else "worse"
+    return "withheld" if result.hangs else "none"
+
+
+def _mcnemar(won: int, lost: int) -> float:
+    """Return the exact two-sided p of a fair coin."""
+    n = won + lost
+    return float(min(Fraction(1), Fraction(2 * sum(math.comb(n, k) for k in range(min(won, lost) + 1)), 2**n)))
+
+
+def _sign_flip(sums: Sequence[Fraction]) -> float | None:
+    """Return the exact two-sided p of a sum whose signs are fair coins, by counting all sign patterns in one large
+    integer; None if that would take too long."""
+    scale = math.lcm(*(one.denominator for one in sums))
+    values = [int(one * scale) for one in sums]
+    if (total := sum(map(abs, values))) > GRID:
+        values = [round(value * GRID / total) for value in values]
+    shared = math.gcd(*values) or 1
+    sizes = [abs(value) // shared for value in values if value]
+    seen, total, width = abs(sum(values)) // shared, sum(sizes), len(sizes) + 1
+    if total * width * len(sizes) > MOST_BITS:
+        return None
+    ways = 1
+    for size in sizes:
+        # slot k holds the number of patterns whose units with a plus sum to k
+        ways += ways << (size * width)
+    mask, least = (1 << width) - 1, -(-(total + seen) // 2)
+    tail = sum((ways >> (place * width)) & mask for place in range(least, total + 1))
+    return float(min(Fraction(1), Fraction(2 * tail, 2 ** len(sizes)))) if seen else 1.0
+
+
+def _tango(won: int, lost: int, n: int) -> Interval:
+    """Return the score interval of a paired difference (Tango 1998)."""
+
+    def score(d: float) -> float:
+        b, c = -won - lost + (2 * n - won + lost) * d, -lost * d * (1 - d)
+        q = (math.sqrt(max(b * b - 8 * n * c, 0.0)) - b) / (4 * n)
+        variance = n * (2 * q + d * (1 - d))
+        distance = won - lost - n * d
+        return 0.0 if abs(distance) < 1e-12 else distance / math.sqrt(variance) if variance > 0 else math.inf * distance
+
+    here = (won - lost) / n
+    low = -1.0 if here == -1 else _root(lambda d: score(d) - Z, -1 + 1e-12, here)
+    return low, 1.0 if here == 1 else _root(lambda d: score(d) + Z, here, 1 - 1e-12)
+
+
+def _root(falls: Any, low: float, high: float) -> float:
+    """Return where a falling function is 0, by halving; an end if it has one sign."""
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if falls(middle) > 0 else (low, middle)
+    return (low + high) / 2
+
+
+def _jackknife(sums: Sequence[float], sizes: Sequence[int]) -> Interval | None:
+    """Return the interval of a mean over units that are left out one after the other (CV3)."""
+    total, of = sum(sums), sum(sizes)
+    effective = of**2 / sum(size**2 for size in sizes)
+    if len(sums) < 2 or effective < FEWEST_EFFECTIVE:
+        return None
+    mean = total / of
+    left = [(total - one) / (of - size) - mean for one, size in zip(sums, sizes, strict=True)]
+    error = math.sqrt((len(sums) - 1) / len(sums) * sum(one**2 for one in left))
+    wide = Z**2 / (len(sums) + Z**2) if error < 1e-12 else _quantile(effective - 1) * error
+    return max(-1.0, mean - wide), min(1.0, mean + wide)
+
+
+def _quantile(freedom: float) -> float:
+    """Return the 97.5% quantile of Student's t, by its density in steps of Simpson's rule on a finite angle."""
+    # with t = sqrt(freedom) tan(a) the density is cos(a) ** (freedom - 1) over its own integral
+    whole = math.exp(math.lgamma(freedom / 2) - math.lgamma((freedom + 1) / 2)) * math.sqrt(math.pi) / 2
+
+    def short(angle: float) -> float:
+        steps = 400
+        width = angle / steps
+        weights = (1 if n in (0, steps) else 4 if n % 2 else 2 for n in range(steps + 1))
+        area = width / 3 * sum(w * math.cos(n * width) ** (freedom - 1) for n, w in enumerate(weights))
+        return 0.475 - area / whole / 2
+
+    return math.sqrt(freedom) * math.tan(_root(short, 0.0, math.pi / 2 - 1e-9))
+
+
+def _holm(ps: Sequence[float]) -> list[float]:
+    adjusted, highest = [0.0] * len(ps), 0.0
+    for place, number in enumerate(sorted(range(len(ps)), key=lambda index: ps[index])):
+        highest = max(highest, min(1.0, ps[number] * (len(ps) - place)))
+        adjusted[number] = highest
+    return adjusted
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Check the files of a command line, print what differs, and return the status to exit with."""
+    if not 1 <= len(arguments) <= 2:
+        print(__doc__.partition("\n")[0], file=sys.stderr)
+        return 2
+    try:
+        report = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
+        lines = Path(arguments[1]).read_text(encoding="utf-8").splitlines() if len(arguments) > 1 else []
+        if report.get("format") != FORMAT:
+            raise ValueError(f"the format of {arguments[0]} is not {FORMAT}")
+        wrong = differences(report, map(json.loads, filter(str.strip, lines)))
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        print(f"Not checked: {type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+    for line in wrong:
+        print(line)
+    tested = sum(contrast["on_tasks"] is not None for contrast in report["contrasts"])
+    counts = f"{len(report['tries']):,} tries, {tested} findings on tasks, {len(lines):,} rows"
+    print(f"{counts}: {len(wrong)} differ.")
+    print("Not recomputed: statements while running, on scenarios, of offers, and prices.")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
