@@ -159,7 +159,8 @@ class _Sample(recording.Recording):
                 made = message.tool_calls or []
                 calls = [Call(one.function, as_arguments(one.arguments), one.id) for one in made]
                 self._asking = [call for call in calls if call.name == ASK_TOOL]
-                await self.here(self.said(message.text, calls, tokens(event.output.usage)))
+                reason = event.output.stop_reason
+                await self.here(self.said(message.text, calls, tokens(event.output.usage), finish_reason=reason))
             case ToolEvent() if not self._scoring and self._is_new(event.uuid):
                 call = Call(event.function, dict(event.arguments), event.id)
                 wrong = event.error.message if event.error else None

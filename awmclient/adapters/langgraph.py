@@ -85,7 +85,10 @@ class Recording(recording.Recording, AsyncCallbackHandler):
         message = generation.message
         if isinstance(message, AIMessage):
             calls = [Call(one["name"], dict(one["args"]), one["id"]) for one in message.tool_calls]
-            await self.here(self.said(message.text, calls, tokens(message.usage_metadata)))
+            # providers say it in words of their own
+            ended = {**message.response_metadata, **(generation.generation_info or {})}
+            reason = ended.get("finish_reason") or ended.get("stop_reason")
+            await self.here(self.said(message.text, calls, tokens(message.usage_metadata), finish_reason=reason))
 
     async def on_tool_start(
         self,

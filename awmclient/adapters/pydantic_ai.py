@@ -83,7 +83,8 @@ class Recording(recording.Recording, AbstractCapability[Any]):
     async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
         calls = [Call(one.tool_name, as_arguments(one.args or {}), one.tool_call_id) for one in response.tool_calls]
         self._calls.open(calls)
-        await self.here(self.said(response.text or "", calls, tokens(response.usage)))
+        reason = getattr(response, "finish_reason", None)
+        await self.here(self.said(response.text or "", calls, tokens(response.usage), finish_reason=reason))
         return response
 
     async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:

@@ -98,8 +98,9 @@ class Recording:
         usage: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
         reasoning: Mapping[str, Any] | None = None,
+        finish_reason: Any = None,
     ) -> None:
-        await self._append(self._transcript.said(content, calls, usage, meta, reasoning))
+        await self._append(self._transcript.said(content, calls, usage, meta, reasoning, finish_reason))
 
     async def came(
         self,

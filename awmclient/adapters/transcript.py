@@ -15,6 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from awmclient.nouns.values import ASK_TOOL
 from awmclient.record.observations import TRACEBACK, bounded, plain
+from awmclient.words.endings import is_stopped, reason_of
 from awmclient.words.toolcalls import Call, id_of
 
 Step = dict[str, Any]
@@ -48,8 +49,10 @@ class Transcript:
         usage: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
         reasoning: Mapping[str, Any] | None = None,
+        finish_reason: Any = None,
     ) -> list[Step]:
-        """Start a turn with the model's message and the calls that it decided."""
+        """Start a turn with the model's message and the calls that it decided. `finish_reason` is the server's word
+        for why the model stopped; a turn that was cut off has a message for it in any case."""
         # Results that still wait belong to the turn before.
         steps = self.rest()
         self.turn += 1
@@ -61,9 +64,12 @@ class Transcript:
         extra: Step = {name: dict(value) for name, value in beside.items() if value}
         if calls:
             extra["calls"] = [{"name": call.name, "arguments": call.arguments, **id_of(call)} for call in calls]
+        reason = reason_of(finish_reason)
+        ended = {"finish_reason": reason} if reason else {}
+        extra |= ended if is_stopped(reason) else {}
         # As in the loop: the step of a single call says all that a message would.
         if content or extra.keys() - {"calls"} or len(calls) > 1:
-            message = {"kind": "message", "role": "assistant", "content": content, "turn": self.turn, **extra}
+            message = {"kind": "message", "role": "assistant", "content": content, "turn": self.turn, **extra, **ended}
             steps.append(bounded(message))
         return steps
 

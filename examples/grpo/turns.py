@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from awmclient.conversation import conversation, offered
@@ -83,9 +83,12 @@ class TokenPolicy:
             return Turn(gave_up=True)
         ids, logps = await self._draw(drawn.prompt + drawn.ids)
         drawn.keep(ids, logps, 1)
-        if not ids or ids[-1] != self._chat.end:  # cut off: the template needs an end, which the model did not draw
+        is_cut = not ids or ids[-1] != self._chat.end
+        if is_cut:  # the template needs an end, which the model did not draw
             drawn.keep([self._chat.end], [], 0)
-        return _turn(self._chat.tokenizer.decode(ids, skip_special_tokens=True))
+        turn = _turn(self._chat.tokenizer.decode(ids, skip_special_tokens=True))
+        # as a server says it: half a sentence is no answer, and the loop tells the model so
+        return replace(turn, finish_reason="length" if is_cut else "stop")
 
 
 def _turn(text: str) -> Turn:
