@@ -553,6 +553,7 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": crontab(hour=2, minute=40),
         "options": {"expires": 43_200},
     },
+    "fill_queues": {"task": "reviews.tasks.fill_queues", "schedule": 60.0, "options": {"expires": 60}},
     "pay_ended": {"task": "runs.tasks.pay_ended", "schedule": 15.0, "options": {"expires": 15}},
 }
 if AWMWEB_OIDC_ISSUER:

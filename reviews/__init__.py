@@ -8,6 +8,7 @@
     record/        every write
     pages/         queues, reviews, comments, the court
     api            the JSON API of reviews
+    tasks          the sweep of queues with a rule
     urls           addresses of its pages
     apps           registration of the app
 

@@ -15,7 +15,7 @@ from people.access import Actor, is_id, may_see_reviews, scoped, visible_or_404
 from people.errors import NotFound
 from people.http import REFUSALS, actor_of, answer_of
 from reviews.models import LabelSchema, Review, ReviewQueue, Verdict
-from reviews.record import annotating, assigning, correcting, deciding, preferring
+from reviews.record import annotating, assigning, correcting, deciding, preferring, rules
 from reviews.record.assigning import ReviewClaim
 from reviews.record.correcting import UNVERIFIED, Better
 from reviews.record.deciding import Wanted
@@ -44,6 +44,23 @@ class ReviewView(Shape):
 
 class ReviewList(Shape):
     reviews: list[ReviewView]
+
+
+class RuleBody(Shape):
+    """Filters as those of the page *Episodes*, the share of the matching episodes, and reviews of each."""
+
+    filter: dict[str, str | list[str]] = Field(default_factory=dict)
+    share: float
+    annotators: Whole | None = None
+
+
+class RuleView(Shape):
+    id: str
+    queue: str
+    number: int
+    filter: Object
+    share: float
+    annotators: int
 
 
 class VerdictBody(Shape):
@@ -168,6 +185,14 @@ def _view(actor: Actor, review: Review, held: bool) -> ReviewView:
         task=first.task,
         held=held,
     )
+
+
+@router.post("/queues/{queue_id}/rule", response={200: RuleView, **REFUSALS})
+def rule(request: HttpRequest, queue_id: str, payload: RuleBody) -> RuleView:
+    """Let a review queue fill itself with a share of the finished episodes that match; the rule before ends."""
+    filters = {name: [one] if isinstance(one, str) else one for name, one in payload.filter.items()}
+    made = rules.set_rule(actor_of(request), queue_id, filters, payload.share, payload.annotators)
+    return answer_of(RuleView, made, queue=made.queue_id)
 
 
 @router.post("/reviews/{review_id}/claim", response={200: Claimed, **REFUSALS})

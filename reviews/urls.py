@@ -32,6 +32,7 @@ urlpatterns = [
     path("reviews/queues/<str:pk>/fill", queues.fill_queue, name="fill_review_queue"),
     path("reviews/queues/<str:pk>/gold", queues.add_gold, name="add_gold"),
     path("reviews/queues/<str:pk>/instructions", queues.instruct, name="instruct_review_queue"),
+    path("reviews/queues/<str:pk>/rule", queues.queue_rule, name="review_queue_rule"),
     path("reviews/queues/<str:pk>/leave", queues.leave_queue, name="leave_review_queue"),
     path("reviews/queues/<str:pk>/next", queues.next_review, name="next_review"),
     path("reviews/<str:pk>/ahead", next.ahead, name="review_ahead"),

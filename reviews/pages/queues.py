@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Count, F
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -31,13 +31,13 @@ from people.access import (
     scoped,
     visible_or_404,
 )
-from people.errors import AppError, NotFound
+from people.errors import AppError, Invalid, NotFound
 from people.requests.forms import FormFields, Ticked, read, text_of, whole
 from people.text.in_words import count
 from people.text.plain_text import clean
 from reviews.models import LabelSchema, QueueKind, ReviewQueue, SchemaKind, Verdict
 from reviews.pages.adding import fill, selection_of
-from reviews.record import assigning, mentions, schemas
+from reviews.record import assigning, mentions, rules, schemas
 from reviews.statistics import filling, reports
 from reviews.visible import rulings
 from reviews.visible.own import OwnReview, own_reviews
@@ -184,6 +184,7 @@ def _queue_page(request: MemberRequest, pk: str, problem: str = "", status: int 
         "reasons": ["This queue is closed."] if queue.closed_at else reasons,
         "own": _rows_of(actor, queue),
         "labels": LabelSchema.objects.filter(pk__in=queue.schemas).order_by("created_at", "pk"),
+        "rule": queue.rules.filter(ended_at=None).annotate(added=Count("reviews")).first(),
         "gold": reports.gold_lines(queue),
         "sampled": reports.accepted_in_sample(actor, queue),
         "differing": reports.disagreeing(actor, queue)[:50],
@@ -275,6 +276,42 @@ def _fill(request: MemberRequest, pk: str, view: SavedView | None) -> None:
     added = assigning.fill(actor, pk, episodes, sample=form.sample or 0, seed=seed)
     is_pairwise = ReviewQueue.objects.filter(pk=pk, kind=QueueKind.PAIRWISE).exists()
     messages.success(request, f"Added {count(added, 'pair' if is_pairwise else 'episode')}.")
+
+
+class RuleForm(FormFields):
+    """A rule: a saved view, and which share of what matches it."""
+
+    view: str = ""
+    percent: str = ""
+    annotators: Annotated[int | None, whole()] = None
+    end: str = ""
+
+
+@require_POST
+@member_required(may_set_reviews, rows=ReviewQueue.objects.all)
+def queue_rule(request: MemberRequest, pk: str) -> HttpResponse:
+    """Set the rule by which a queue fills itself, or end it."""
+    actor = request.actor
+    try:
+        form = read(request.POST, RuleForm)
+        if form.end:
+            rules.end_rule(actor, pk)
+            messages.success(request, "The rule ended. What it added stays.")
+            return redirect("review_queue", pk)
+        view = visible_or_404(EPISODE_VIEWS.of(actor), actor, form.view) if form.view else None
+        filters = ListQuery.of(view.query).said if view is not None else {}
+        rules.set_rule(actor, pk, filters, _share_in(form.percent), form.annotators, view.name if view else "")
+    except AppError as refused:
+        return _queue_page(request, pk, refused.message, refused.status)
+    messages.success(request, "Rule set. It adds episodes within a minute.")
+    return redirect("review_queue", pk)
+
+
+def _share_in(percent: str) -> float:
+    try:
+        return float(percent) / 100
+    except ValueError:
+        raise Invalid("Give the share as a number of percent, such as 10.") from None
 
 
 @require_POST

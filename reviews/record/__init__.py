@@ -7,6 +7,7 @@
     withholding  what blind reviews hide
     pairing      which pairs a queue gets
     assigning    queues, and who holds which review
+    rules        queues that fill themselves
     deciding     verdicts, and calls for a third reviewer
     preferring   answers on pairs, and their undo
     court        doubted tasks and rulings

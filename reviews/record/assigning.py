@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -36,6 +37,7 @@ from reviews.models import (
     LEASE_S,
     Preference,
     QueueKind,
+    QueueRule,
     Review,
     ReviewDecline,
     ReviewQueue,
@@ -174,10 +176,8 @@ def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: in
         chosen = list(mine.order_by("-created_at", "-pk").values_list("pk", flat=True)[:FILL_MAX])
     # after the draw, so a sample can add fewer than it names
     reviewable = list(worth.reviewable().filter(pk__in=chosen))
-    # before the lock: it reads the outcomes and verdicts of up to 5,000 episodes
-    ranked = worth.of_episodes(reviewable)
     drawn = f"a sample of {sample:,}, seed {seed or queue.seed}" if sample else "chosen"
-    return add(actor, queue, [_row(queue, one, *ranked[one.pk], in_sample=bool(sample)) for one in reviewable], drawn)
+    return add(actor, queue, rows_of(queue, reviewable, in_sample=bool(sample)), drawn)
 
 
 @transaction.atomic
@@ -207,12 +207,17 @@ def _refuse_closed(queue: ReviewQueue) -> None:
         raise ReviewClosed("This queue is closed.")
 
 
-def _row(queue: ReviewQueue, episode: Episode, value: float, reason: str, *, in_sample: bool) -> Review:
-    """Return a row. A sampled episode gets a random rank: ranked by worth, the whole sample would come last or
-    first."""
+def rows_of(
+    queue: ReviewQueue, episodes: Sequence[Episode], *, in_sample: bool = False, rule: QueueRule | None = None
+) -> list[Review]:
+    """Return rows of single episodes. Sampled ones get a random rank: ranked by worth, the whole sample would come last
+    or first."""
+    # before the lock of a fill: it reads the outcomes and verdicts of up to 5,000 episodes
+    ranked = worth.of_episodes(episodes)
     # from 0 to 3, the range of worth
-    place = 3 * draw(queue.seed, f"place/{episode.pk}") if in_sample else value
-    return Review(queue=queue, episode=episode, worth=place, reason=reason, in_sample=in_sample)
+    places = {one.pk: 3 * draw(queue.seed, f"place/{one.pk}") if in_sample else ranked[one.pk][0] for one in episodes}
+    about: dict[str, Any] = {"queue": queue, "in_sample": in_sample, "rule": rule}
+    return [Review(episode=one, worth=places[one.pk], reason=ranked[one.pk][1], **about) for one in episodes]
 
 
 def _add_slots(reviews: Iterable[Review], queue: ReviewQueue) -> None:
