@@ -173,7 +173,7 @@ def ask_fragments(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def _parts(actor: Actor, row: Ask) -> dict[str, Any]:
-    mine = row.is_open and actor.owns(row.assignment.holder)
+    mine = row.is_open and row.held_id is None and actor.owns(row.assignment.holder)
     return {
         "parts": True,
         "looking": desk.look_at(actor, row.pk),

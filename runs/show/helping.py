@@ -97,7 +97,8 @@ def of_arms(plan: Plan, arms: Sequence[str]) -> list[ArmHelp]:
 def waiting_in(plans: Iterable[Plan]) -> dict[str, WaitingAgents]:
     """Return who waits for a person now, by run; runs in which no one does are left out."""
     asks = Ask.objects.open().filter(tier__in=BEFORE_PEOPLE, episode__planned__plan__in=[one.pk for one in plans])
-    rows = asks.order_by().values_list("episode__planned__plan")
+    # an answer that is held is on its way
+    rows = asks.filter(held=None).order_by().values_list("episode__planned__plan")
     waits = rows.annotate(agents=Count("episode", distinct=True), due_at=Min("deadline_at"))
     return {plan: WaitingAgents(agents, due_at) for plan, agents, due_at in waits}
 

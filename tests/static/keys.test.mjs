@@ -284,6 +284,16 @@ function pressed(press, spelling) {
   }
 }
 
+test("what is held is undone before anything else that the page undoes", () => {
+  for (const [page, own] of [["ask", "take-back"], ["review", "undo"], ["wheel", "undo-order"], ["queue", undefined]]) {
+    for (const isHeld of [true, false]) {
+      const { press, ran } = pressOn(page, { usable: (id) => isHeld || id !== "undo-answer" });
+      press(event("z"));
+      assert.deepEqual(ran, isHeld ? ["undo-answer"] : [own].filter(Boolean), page);
+    }
+  }
+});
+
 test("what is drawn is what works now: a press runs the key that is drawn for it, on every page and in every state", () => {
   for (const page of [...pages, "plain"]) {
     for (const surroundings of STATES) {
