@@ -219,6 +219,23 @@ def worth_covers(tries: int, nothing: float) -> World:
     return play
 
 
+def share_covers(tries: int, nothing: float) -> World:
+    """Make a dataset of the pairs that 300 forks show, and say which share of them is wrong."""
+
+    def play(dice: random.Random) -> bool | None:
+        seen = changes_of(dice, tries, nothing, 300)
+        prior = worth.learned([(fork.treated, fork.control) for _, fork in seen])
+        pairs = [(effect, fork) for effect, fork in seen if fork.verdict]
+        if not pairs:
+            return None
+        arms = [(fork.treated, fork.control) for _, fork in pairs]
+        _, low, high = worth.share_wrong([(worth.worth_of(*both, prior).wrong, *both) for both in arms])
+        wrong = sum(not effect or (effect > 0) != (fork.verdict == "better") for effect, fork in pairs)
+        return low <= wrong / len(pairs) <= high
+
+    return play
+
+
 def siblings_cover(rollouts: int, nothing: float) -> World:
     """Take a pair of siblings: rollouts of a task choose one of two actions, and only one action was ever complete."""
 
@@ -350,6 +367,10 @@ def cases() -> Iterator[PlantedCase]:
         effects = f"{nothing:.0%} of changes do nothing" if nothing else "all help by 25 points"
         world = f"{tries} v {tries}, {effects}"
         yield PlantedCase("Pair: interval of worth", world, worth_covers(tries, nothing), covers=True, share=0.3)
+    for tries, nothing in ((8, 0.6), (16, 0.6), (16, 0.0)):
+        effects = f"{nothing:.0%} of changes do nothing" if nothing else "all help by 25 points"
+        world = f"300 forks of {tries} v {tries}, {effects}"
+        yield PlantedCase("Card: share of wrong pairs", world, share_covers(tries, nothing), covers=True, share=0.1)
     for rollouts, nothing in ((2, 0.6), (4, 0.6), (8, 0.6), (8, 0.0)):
         world = f"{rollouts} rollouts, {nothing:.0%} of differences do nothing"
         yield PlantedCase("Siblings: interval of worth", world, siblings_cover(rollouts, nothing), covers=True)

@@ -69,10 +69,12 @@ def _table(title: str, unit: str, counts: dict[str, int]) -> list[str]:
 def _forks(forks: dict[str, Any] | None) -> list[str]:
     if forks is None:
         return []
+    # manifests of before have no interval
+    span = f" (95%: {forks['wrong_low']:.0%} to {forks['wrong_high']:.0%})" if "wrong_low" in forks else ""
     return [
         f"{count(forks['asked'], 'fork')} asked whether one action is better; {forks['shown']:,} of them show it. By "
-        f"estimate {forks['wrong']:.0%} of their pairs have no effect or the opposite one. The worth of a pair and its "
-        "interval are corrected for being picked.",
+        f"estimate {forks['wrong']:.0%} of their pairs{span} have no effect or the opposite one. The worth of a pair "
+        "and its interval are corrected for being picked.",
         "",
     ]
 

@@ -38,6 +38,8 @@ from exports.select.measured import PinnedFork
 from exports.select.selecting import SnapshotEntry, entries_of, matching
 from exports.writers import inspect_log
 from people.models import Project
+from runs.statistics.forked import ForkArm
+from runs.statistics.worth import share_wrong
 
 __all__ = ["DatasetPlan", "Progress", "Stopped", "build", "entries", "read_manifest", "take_snapshot"]
 VERSION = "awmweb.dataset/3"
@@ -143,8 +145,14 @@ def _forks_of(forks: Iterable[PinnedFork]) -> dict[str, Any]:
     shown = [fork for fork in forks if fork.wrong is not None]
     if not shown:
         return {}
-    wrong = sum(fork.wrong or 0.0 for fork in shown) / len(shown)
-    return {"forks": {"asked": shown[0].asked, "shown": len(shown), "wrong": round(wrong, 4)}}
+    wrong, low, high = (round(share, 4) for share in share_wrong([_arms_of(fork) for fork in shown]))
+    counts = {"asked": shown[0].asked, "shown": len(shown)}
+    return {"forks": counts | {"wrong": wrong, "wrong_low": low, "wrong_high": high}}
+
+
+def _arms_of(fork: PinnedFork) -> tuple[float, ForkArm, ForkArm]:
+    treated, control = ((fork.wins, fork.tries), (fork.kept_wins, fork.kept_tries))
+    return fork.wrong or 0.0, ForkArm(treated[1], treated[1], treated[0]), ForkArm(control[1], control[1], control[0])
 
 
 def _without_secrets(recipe: Recipe, redactor: Redactor) -> tuple[Pattern, ...]:

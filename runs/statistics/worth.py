@@ -18,6 +18,8 @@ from runs.statistics.forked import ForkArm
 
 FORKS, DOING = 20, 0.35
 """The prior weighs as much as this many forks, and in this share of them the change does something."""
+FEW = 0.15
+"""The smallest share of changes that do something which an interval allows for."""
 SPREAD = 0.25**2
 """The prior variance of the changes that do something: most move the rate by less than 25 points."""
 ROUNDS = 60
@@ -84,6 +86,29 @@ def worth_of(treated: ForkArm, control: ForkArm, prior: ChangePrior) -> ChangeWo
         return max(-1.0, min(1.0, crossing(lambda at: below(at) - share, -1.0, 1.0, FINE)))
 
     return ChangeWorth(chance * mean, quantile(0.025), quantile(0.975), wrong)
+
+
+def share_wrong(pairs: Sequence[tuple[float, ForkArm, ForkArm]]) -> tuple[float, float, float]:
+    """Return the share of pairs that have no effect or the opposite one, with its 95% interval, from the chance of each
+    and its arms. The share of changes that do something is an estimate, too: the interval goes from where all do to
+    where `FEW` do, and allows for as many draws at either end."""
+    mean = sum(chance for chance, _, _ in pairs) / len(pairs)
+    ends = []
+    for share, tail in ((1.0, 0.025), (FEW, 0.975)):
+        chances = [worth_of(treated, control, ChangePrior(share)).wrong for _, treated, control in pairs]
+        ends.append(_count_at(tail, chances) / len(pairs))
+    return mean, min(mean, ends[0]), max(mean, ends[1])
+
+
+def _count_at(tail: float, chances: Sequence[float]) -> int:
+    """Return the smallest count that so many draws with these chances do not exceed with this chance."""
+    counts = [1.0]
+    for chance in chances:
+        counts = [
+            same * (1 - chance) + less * chance for same, less in zip([*counts, 0.0], [0.0, *counts], strict=True)
+        ]
+    below = 0.0
+    return next((count for count, part in enumerate(counts) if (below := below + part) >= tail), len(chances))
 
 
 def worth_alone(treated: ForkArm, control: ForkArm) -> ChangeWorth:

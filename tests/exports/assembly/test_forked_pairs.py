@@ -89,7 +89,11 @@ def test_pair_of_a_fork_is_pinned_counted_and_redacted(ada, tmp_path):
     assert SECRET not in json.dumps(row) and "[redacted:" in json.dumps(row["chosen"])
     assert manifest["episodes"] == 1, "its branches are no episodes of a dataset"
     shown = entry.forks[0]
-    assert manifest["forks"] == {"asked": 1, "shown": 1, "wrong": shown.wrong}
+    share = manifest["forks"]
+    assert {**share, "wrong_low": 0, "wrong_high": 0} == {
+        **{"asked": 1, "shown": 1, "wrong": shown.wrong, "wrong_low": 0, "wrong_high": 0}
+    }
+    assert share["wrong_low"] <= share["wrong"] <= share["wrong_high"]
     assert "1 forks asked" not in (card := (tmp_path / "made" / "README.md").read_text()) and "1 fork asked" in card
     assert (row["worth"], row["worth_low"], row["worth_high"]) == (shown.worth, shown.low, shown.high)
     assert 0 < row["worth"] < 0.6, "less than the plain difference of 88 points, which was picked"

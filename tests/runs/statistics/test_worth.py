@@ -43,3 +43,12 @@ def test_one_fork_is_read_by_the_prior_alone():
     back = worth.worth_of(arms[1], arms[0], worth.learned([arms[::-1]]))
     assert back.mean == pytest.approx(-change.mean) and back.wrong == pytest.approx(change.wrong)
     assert (back.low, back.high) == (pytest.approx(-change.high, abs=1e-4), pytest.approx(-change.low, abs=1e-4))
+
+
+def test_share_of_wrong_pairs_has_an_interval_that_allows_for_the_prior():
+    arms = ForkArm(16, 16, 14), ForkArm(16, 16, 4)
+    mean, low, high = worth.share_wrong([(0.02, *arms)] * 50)
+    assert mean == pytest.approx(0.02) and low == 0.0 and 0.02 < high < 0.2
+    weak = ForkArm(4, 4, 4), ForkArm(4, 4, 0)
+    assert worth.share_wrong([(0.2, *weak)] * 50)[2] > 0.4
+    assert worth._count_at(0.975, [0.5] * 4) == 4 and worth._count_at(0.5, [0.5] * 4) == 2
