@@ -203,7 +203,7 @@ def _compared_pair(better: ShapedEpisode, worse: ShapedEpisode, votes: tuple[int
                 return None  # the same action in other words: what follows would be read after another message
             prompt, records = better.shaped.lines[:place], (better.record, worse.record)
             is_against = worse.is_complete and not better.is_complete
-            about = {"votes": votes, "is_contradicted": is_against}
+            about: dict[str, Any] = {"votes": votes, "is_contradicted": is_against}
             tools, seq = better.shaped.tools, _seq(chosen)
             return PreferencePair("compared", prompt, chosen.message, rejected.message, tools, *records, seq, **about)
     return None

@@ -49,7 +49,7 @@ def court_page(request: MemberRequest) -> HttpResponse:
     ruled = rulings.cases_of(request.actor).exclude(pk__in=cases).order_by("-ruled_at")
     n = cases.count()
     headline = f"{n or 'No'} {'task waits' if n == 1 else 'tasks wait'} for a ruling."
-    context = {"headline": headline, "cases": cases[:CASES], "ruled": ruled[:CASES]}
+    context = {"headline": headline, "cases": rulings.with_doubts(cases[:CASES]), "ruled": ruled[:CASES]}
     return render(request, "reviews/court.html", context)
 
 

@@ -104,7 +104,7 @@ def _author(rule: QueueRule) -> Actor:
     """Return who made a rule, with their present rights. Raises `Invalid` if they may not fill queues any more."""
     user = rule.author_key.removeprefix("user:")
     members = Membership.objects.current(timezone.now()).filter(project=rule.queue.project_id)
-    mine = members.select_related("project", "user").filter(user_id=int(user) if user.isdecimal() else None).first()
+    mine = members.select_related("project", "user").filter(user_id=int(user) if user.isdecimal() else 0).first()
     if mine is None or not holds(person(mine), may_set_reviews):
         raise Invalid(f"{rule.author} can't fill queues any more. Set the rule again.")
     return person(mine)

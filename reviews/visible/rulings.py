@@ -7,6 +7,7 @@ Every count, export and selection of tasks reads `at_fault`. Leaves doubting and
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -34,6 +35,22 @@ def cases_of(actor: Actor) -> QuerySet[CourtCase]:
     held = Episode.objects.filter(pk__in=visibility.held(actor), project=actor.project)
     places = held.order_by().values_list("scenario", "task_idx", "task").distinct()
     return scoped(CourtCase.objects.exclude(task_key__in={task_key(*place) for place in places}), actor.project)
+
+
+def with_doubts(cases: Iterable[CourtCase]) -> list[tuple[CourtCase, str, str]]:
+    """Return each case with the text of its task and its doubts in words, such as "2 times: the verifier is wrong".
+
+    The cases are those that the actor can see, so none of their tasks is withheld from them."""
+    rows = []
+    for case in cases:
+        reasons: Counter[str] = Counter()
+        task = ""
+        for doubt in doubts_of(case).select_related("verdict__episode"):
+            task = task or doubt.verdict.episode.task
+            reasons[doubt.get_explanation_display()] += 1
+        words = "; ".join(f"{reason} ({times})" if times > 1 else reason for reason, times in reasons.most_common())
+        rows.append((case, task, words))
+    return rows
 
 
 def refuse_while_blind(actor: Actor, case: CourtCase) -> None:

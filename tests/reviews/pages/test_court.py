@@ -9,7 +9,9 @@ import pytest
 from django.utils import timezone
 
 from episodes.models import Episode, Fork, VerifierVersion
-from reviews.record import court
+from reviews.models import CourtCase, Word
+from reviews.record import assigning, court, deciding
+from reviews.record.deciding import Wanted
 from tests.awmenv.conftest import ROOT
 from tests.browsing import as_person, html
 
@@ -36,6 +38,18 @@ def test_case_shows_the_packs_verifier_and_the_one_in_force(case, ada, rita):
     both = shown(ada, case)
     assert "# the &lt;b&gt;repaired one" in both and "def verify" in both and "no longer in force" in both
     assert "repaired one" not in shown(rita, case), "who does not rule sees no verifier"
+
+
+def test_court_lists_question_and_doubts(ada, rita, review):
+    for who, why in ((rita, "verifier_wrong"), (ada, "task_ambiguous")):
+        lease = assigning.claim(who, review.pk)
+        verdict = deciding.decide(who, review.pk, lease.lease_token, Wanted("accept"))
+        deciding.explain(who, verdict.pk, why)
+    page = html(as_person(ada).get("/reviews/court/"))
+    assert "Shut ticket 7" in page and "The verifier is wrong" in page and "The task is ambiguous" in page
+    case = html(as_person(ada).get(f"/reviews/court/{CourtCase.objects.get().pk}/"))
+    assert case.count("data-ruling-cap") == len(Word.values) and "data-rulings" in case
+    assert "data-rulings" not in html(as_person(rita).get(f"/reviews/court/{CourtCase.objects.get().pk}/"))
 
 
 def test_task_with_a_verifier_in_sql_mode_can_be_repaired(case, ada, rita, settings, tmp_path):

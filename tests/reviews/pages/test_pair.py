@@ -44,7 +44,7 @@ def test_pair_shows_neither_arm_nor_outcome(ada, rita, queue):
         told = page[page.index('id="main"') : page.index("<script", page.index('id="main"'))]
         for word in ("quagga", "zebra-detail", "complete", "/episodes/"):
             assert word not in told, word
-    assert "The first 1 step is the same in A and B" in told
+    assert "Step 1 is the same in A and B" in told
     assert told.count('id="A-step-') == told.count('id="B-step-') == 2 and 'id="step-' not in told
 
 
