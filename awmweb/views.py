@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -128,10 +127,12 @@ def _duty(actor: Actor) -> dict[str, Any]:
     advises = advisers.may_be_present(actor.role, None)
     away = online.away_of(actor, timezone.now()) if advises else None
     mine = advisers.member_of(actor, policies.desk_of(actor.project)) if advises else None
-    takes = json.dumps({"skills": sorted(mine.skills), "every_tier": mine.is_senior}) if mine is not None else ""
+    # a skill has no line break: `data-skills` separates by them
+    skills, every_tier = ("\n".join(sorted(mine.skills)), mine.is_senior) if mine is not None else ("", True)
     return {
         "me": actor.key if advises else "",
-        "takes": takes,
+        "skills": skills,
+        "every_tier": every_tier,
         "away": away is not None,
         "until": away and away.away_until,
     }

@@ -29,6 +29,7 @@ urlpatterns = [
     path("answer/<str:token>", link.answer_link, name="answer_link"),
     path("asks/<str:pk>/", ask.ask, name="ask"),
     path("asks/<str:pk>/steps.html", ask.ask_fragments, name="ask_fragments"),
+    path("asks/<str:pk>/look", ask.look, name="look"),
     path("asks/<str:pk>/claim", ask.claim, name="claim"),
     path("asks/<str:pk>/renew", ask.renew, name="renew"),
     path("asks/<str:pk>/release", ask.release, name="release"),

@@ -32,4 +32,7 @@ type Frame = { type: string; [field: string]: any };
 
 interface DocumentEventMap {
   "awm:frame": CustomEvent<Frame>;
+  "awm:row": CustomEvent<{row: HTMLElement | null}>;
+  "awm:left": CustomEvent<{ask: string, isSent?: boolean}>;
+  "awm:declined": CustomEvent<{ask: string}>;
 }

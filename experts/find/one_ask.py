@@ -39,7 +39,6 @@ from people.access import Actor
 from people.text.plain_text import clean
 from people.text.prose import asking_sentence, is_markdown
 
-
 LONG = 200
 """Characters from which on a question is set in reading size."""
 
@@ -114,8 +113,14 @@ def claim_of(actor: Actor, ask: Ask, now: datetime, ahead: bool) -> ClaimState:
         held_by=slot.holder_name if held and not mine else "",
         barred=_barred(actor, ask, now) if ask.is_open and not held else "",
         until=slot.lease_until or now,
-        token=slot.lease_token if mine else "",
+        token=slot.lease_token if mine and actor.owns(slot.holder) else "",
     )
+
+
+def is_free(actor: Actor, ask: Ask, now: datetime) -> bool:
+    """Return whether this person could claim an ask that no one has."""
+    spot = eligibility.spot_of(actor, ask.pk, now) if ask.is_open else None
+    return spot is not None and spot.place == eligibility.FREE
 
 
 def _barred(actor: Actor, ask: Ask, now: datetime) -> str:
@@ -149,7 +154,7 @@ class AnswerForm:
     nonce: str
     """A second press of Send has the same nonce, and is the same answer."""
     plain: Fields | None
-    """The fields of a decision for pages without scripts."""
+    """The fields of a decision for pages without scripts; none in a page that a script fetched."""
     asks_back: bool
     sent_files: list[Any]
     my_files: list[dict[str, Any]]
@@ -157,7 +162,16 @@ class AnswerForm:
     most_bytes: int = MOST_BYTES
 
 
-def form_of(actor: Actor, ask: Ask, asked: AskedFor, is_edit: bool, refused: RefusedForm, nonce: str) -> AnswerForm:
+def form_of(
+    actor: Actor,
+    ask: Ask,
+    asked: AskedFor,
+    is_edit: bool,
+    refused: RefusedForm,
+    nonce: str,
+    *,
+    for_scripts: bool = False,
+) -> AnswerForm:
     written = written_by(actor, ask)
     draft = refused.decision or written.decision
     return AnswerForm(
@@ -165,7 +179,7 @@ def form_of(actor: Actor, ask: Ask, asked: AskedFor, is_edit: bool, refused: Ref
         written=written,
         refused=refused,
         nonce=refused.nonce or nonce,
-        plain=decision_fields.fields_of(asked.typed, draft) if asked.typed else None,
+        plain=decision_fields.fields_of(asked.typed, draft) if asked.typed and not for_scripts else None,
         asks_back=is_edit and ask.accepted is not None and ask.accepted.reason == ASKS_BACK,
         sent_files=list(ask.accepted.files.listed()) if is_edit and ask.accepted else [],
         my_files=[file.ref().model_dump() for file in unsent_files(actor, ask)],

@@ -39,7 +39,7 @@ from experts.models import (
     Tier,
 )
 from experts.rules.call_fit import breaks_in, marked, schema_of, schemas_of
-from experts.rules.risk import is_high
+from experts.rules.risk import is_high, only_call
 from experts.who import advisers, policies
 from people.access import Actor, holds, may_set_desk, scoped
 from people.errors import BadJson, NotFound
@@ -136,22 +136,38 @@ class SameQuestion:
     question: str
     acted: int
     why_not: str = ""
+    is_near: bool = True
+    """Whether it is of the same task: the same words elsewhere can need another answer. No decision is near."""
 
 
 def same_question_of(actor: Actor, ask: Ask, now: datetime) -> list[SameQuestion]:
-    """Return open asks of the group that one answer can also serve; never asks with a different verifier access."""
-    same = asks_of(actor).filter(group=ask.group, privilege=ask.privilege, status=AskStatus.OPEN, deadline_at__gt=now)
-    rows = (
-        same.filter(held=None).exclude(pk=ask.pk).exclude(group="").defer("context", *NOT_LISTED).in_turn()[:SAME_SHOWN]
-    )
+    """Return open asks that one answer can also serve: of the group, with the same words in another task, or approvals
+    of the same low-risk call. Never asks with a different verifier access."""
+    shared = _shared_with(actor, ask)
+    if shared is None:
+        return []
+    same = asks_of(actor).filter(shared, privilege=ask.privilege, kind=ask.kind, status=AskStatus.OPEN, held=None)
+    rows = same.filter(deadline_at__gt=now).exclude(pk=ask.pk).defer("context", *NOT_LISTED).in_turn()[:SAME_SHOWN]
     passed = set(Decline.objects.filter(ask__in=rows, author_key=actor.key).values_list("ask_id", flat=True))
-    return [_same_question(actor, one, now, one.pk in passed) for one in rows]
+    return [_same_question(actor, ask, one, now, one.pk in passed) for one in rows]
 
 
-def _same_question(actor: Actor, ask: Ask, now: datetime, passed: bool) -> SameQuestion:
+def _shared_with(actor: Actor, ask: Ask) -> Q | None:
+    """Return what asks have in common that one answer serves; None if this one is answered by itself."""
+    if not ask.typed:
+        in_group = Q(group=ask.group) if ask.group else Q(pk__in=[])
+        return in_group | Q(question=ask.question)
+    tool = only_call(ask.typed)
+    if not tool or not ask.calls_digest or is_high(policies.desk_of(actor.project).high_risk, tool):
+        return None
+    return Q(calls_digest=ask.calls_digest)
+
+
+def _same_question(actor: Actor, first: Ask, ask: Ask, now: datetime, passed: bool) -> SameQuestion:
     held = ask.assignment.is_held(now) and not actor.owns(ask.assignment.holder)
     why = f"claimed by {ask.assignment.holder_name}" if held else "you declined it" if passed else ""
-    return SameQuestion(ask, clean(ask.question), actions_in(ask.episode.strip[: ask.seq]), why)
+    is_near = not first.typed and bool(first.group) and first.group == ask.group
+    return SameQuestion(ask, clean(ask.question), actions_in(ask.episode.strip[: ask.seq]), why, is_near)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from experts.pages.answer import (
     tags_for,
     typed_again,
 )
-from experts.record import advising, closing, desk, queue
+from experts.record import advising, batch, closing, desk, queue
 from experts.rules.decisions import Misfit, for_people
 from experts.who import declining, policies
 from people.access import (
@@ -81,12 +81,15 @@ def _ask(
     *,
     amend: bool = False,
     ahead: bool = False,
+    looks: bool = False,
     frame: str = "",
 ) -> HttpResponse:
-    """Show the page of one ask for this person; `ahead`, as if they had claimed it."""
+    """Show the page of one ask for this person; `ahead`, as if they had claimed it, and so if one only `looks` at one
+    that they can claim."""
     actor, now = request.actor, timezone.now()
     row = visible_or_404(asks_of(actor), actor, pk)
-    asked, claim = one_ask.asked_for(row), one_ask.claim_of(actor, row, now, ahead)
+    looks = looks and one_ask.is_free(actor, row, now)
+    asked, claim = one_ask.asked_for(row), one_ask.claim_of(actor, row, now, ahead or looks)
     result, lens = _result(row, actor), lens_of(actor, row.episode)
     is_edit = result.own.may_edit and (amend or is_named(request.GET, "amend"))
     holds_it = row.is_open and claim.is_mine
@@ -95,6 +98,7 @@ def _ask(
         **_beside(row),
         "frame": frame,
         "ahead": ahead,
+        "looks": looks,
         "me": actor.name,
         "may_advise": holds(actor, may_advise),
         "may_annotate": holds(actor, may_annotate),
@@ -102,7 +106,9 @@ def _ask(
         "asked": asked,
         "background": one_ask.background_of(row, row.assignment.is_held(now)),
         "claim": claim,
-        "form": one_ask.form_of(actor, row, asked, is_edit, refused, nonce) if is_edit or holds_it else None,
+        "form": one_ask.form_of(actor, row, asked, is_edit, refused, nonce, for_scripts=bool(frame))
+        if is_edit or holds_it
+        else None,
         "help": one_ask.help_for(actor, row, now) if holds_it else None,
         "around": one_ask.steps_around(lens, row),
         "result": result,
@@ -115,6 +121,15 @@ def _ask(
         "problem": refused.problem,
     }
     return render(request, "experts/ask/ask.html", context, status=refused.status)
+
+
+@require_GET
+@part_of("ask")
+@ask_page
+def look(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show an ask beside the queue, with its form if this person can claim it. Claims nothing."""
+    closing.close_if_due(pk)
+    return _ask(request, pk, looks=True, frame=SWAPPED)
 
 
 @require_GET
@@ -186,7 +201,9 @@ def _parts(actor: Actor, row: Ask) -> dict[str, Any]:
 @require_POST
 @ask_form
 def claim(request: MemberRequest, pk: str) -> HttpResponse:
-    """Claim an ask and open it. A person who is too late sees who claimed it."""
+    """Claim an ask and open it. A person who is too late sees who claimed it. Scripts get the lease."""
+    if request.headers.get("Accept") == "application/json":
+        return _claim_here(request, pk)
     try:
         queue.claim(request.actor, pk)
     except AlreadyClaimed:
@@ -194,6 +211,14 @@ def claim(request: MemberRequest, pk: str) -> HttpResponse:
     except AppError as refused:
         messages.warning(request, refused.message)
     return redirect("ask", pk)
+
+
+def _claim_here(request: MemberRequest, pk: str) -> JsonResponse:
+    try:
+        lease = queue.claim(request.actor, pk)
+    except AppError as refused:
+        return _refusal(refused, request.actor, pk)
+    return JsonResponse({"token": lease.lease_token, "until": lease.lease_until.isoformat()})
 
 
 @require_POST
@@ -369,22 +394,23 @@ def _send(request: MemberRequest, pk: str) -> Advice:
         give_ahead(request, standing, "The answer is sent. Calls like it are not approved")
     # a question to one agent is none to the others
     if form.same_question and not checked.asks_back:
-        text, nonce, calls = answered
-        row = Ask.objects.get(pk=pk)
-        outcomes = advising.answer_group(
-            actor,
-            row,
-            text,
-            calls,
-            nonce,
-            # a form can list any number of asks
-            form.same_question[:200],
-            drafted_by=form.drafted_by,
-            overruled=sent.overruled,
-            hold_s=hold_s,
-        )
-        _tell_family(request, outcomes, is_held=row.held_id is not None)
+        outcomes = _serve_others(actor, pk, answered, sent, form, hold_s)
+        _tell_family(request, outcomes, is_held=Ask.objects.filter(pk=pk, held__isnull=False).exists())
     return sent
+
+
+def _serve_others(
+    actor: Actor, pk: str, answered: tuple[str, str, Any], sent: Advice, form: SentAnswer, hold_s: float
+) -> dict[str, str]:
+    """Send an answer to the other chosen asks that it serves. Return an empty text or why it was refused, by ask."""
+    text, nonce, calls = answered
+    # a form can list any number of asks
+    row, chosen = Ask.objects.get(pk=pk), form.same_question[:200]
+    if row.typed:
+        return batch.decide_equal(actor, row, chosen, sent.decision, nonce, hold_s) if row.calls_digest else {}
+    more = {"drafted_by": form.drafted_by, "overruled": sent.overruled}
+    near = advising.answer_group(actor, row, text, calls, nonce, chosen, hold_s=hold_s, **more)
+    return near | batch.answer_elsewhere(actor, row, chosen, text, calls, nonce, hold_s)
 
 
 def _standing(request: MemberRequest, ask: Ask) -> list[StandingAnswerBody]:

@@ -107,14 +107,15 @@ def _headline(seen: board.Board, wish: filters.QueueQuery, now: datetime) -> tup
 def _day(actor: Actor, wish: filters.QueueQuery, now: datetime, zone: tzinfo) -> dict[str, Any]:
     """Return who is online, today's results, and the asks that closed last."""
     outlook = online.outlook(actor.project, now)
-    today = board.closed_today(actor, midnight(now, zone))
+    today, standing = board.closed_today(actor, midnight(now, zone)), active_standing(actor)
     return {
         "desk": outlook,
         "underline": board.underline(outlook),
         "today": today,
         "bar": board.burn_down(today),
         "closed": board.closed_rows(actor, wish.q),
-        "standing": [(row, _same_values(row), _other_values(row)) for row in active_standing(actor)],
+        "standing": [(row, _same_values(row), _other_values(row)) for row in standing],
+        "standing_used": sum(row.used for row in standing),
     }
 
 

@@ -219,6 +219,12 @@ function startSameQuestion() {
     ticked.set(target.value, target.checked);
     keepTicks();
   }, { signal: life() });
+  const all = () => /** @type {HTMLInputElement[]} */ ([...document.querySelectorAll('[data-part="same"] input[name="with"]:enabled')]);
+  bind("decide-all", () => {
+    const on = all().some((box) => !box.checked);
+    for (const box of all()) ticked.set(box.value, on);
+    keepTicks();
+  }, () => all().length > 0);
   keepTicks();
 }
 

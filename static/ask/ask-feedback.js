@@ -2,6 +2,7 @@
 
 import { isEmpty } from "../forms/drafts.js";
 import { writeExact } from "../forms/exact-json.js";
+import { showAgain } from "../shell/address.js";
 import { bind } from "../shell/keys.js";
 import { life } from "../shell/page-life.js";
 import { fetchFragment } from "../shell/connection.js";
@@ -54,7 +55,7 @@ async function rescue(store) {
   }
   if (!ok) return; // the next load tries again; the text is still on this device
   store.clear();
-  location.reload();
+  showAgain();
 }
 
 /**
@@ -68,7 +69,7 @@ export function startUnsent(store) {
   bind("keep", () => form.requestSubmit());
   bind("discard", async () => {
     const { ok, error } = await deliver(page.dataset.keep, { text: "", version: form.dataset.version });
-    if (ok) location.reload();
+    if (ok) showAgain();
     else say(error.message, true);
   });
 }

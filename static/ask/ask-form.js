@@ -4,17 +4,21 @@
 // with its source: `drafted_by` has a model (`model:small`), an earlier answer (`advice:<id>`) or both, the last of each kind.
 // The server looks the answer up itself. Sending waits up to 1.5 s for a save in progress, so no draft is saved after the answer.
 
-import { inProject } from "../shell/address.js";
-import { serverNow, timeIn } from "../shell/clock.js";
+import { inProject, isBeside, showAgain } from "../shell/address.js";
+import { serverNow } from "../shell/clock.js";
 import { Saver, Store, beganWith, best, same } from "../forms/drafts.js";
 import { focusPart, keepFocus } from "../shell/key-rule.js";
 import { bind, print, unbind } from "../shell/keys.js";
 import { isUploading, startAttachments } from "./attachments.js";
+import { isQuiet, stopCountdown } from "./closed-ask.js";
 import { startDecision } from "./decision-form.js";
+import { claimLooked, isLooked } from "./first-claim.js";
 import { Lease } from "./lease.js";
 import { ahead, lookAhead, showEarly } from "./next-ask.js";
-import { life } from "../shell/page-life.js";
+import { life, whenOver } from "../shell/page-life.js";
+import { OtherVersions } from "./other-versions.js";
 import { startPicker } from "./pick-tool.js";
+import { SAID } from "./saved-words.js";
 import { whenBack } from "../shell/connection.js";
 import { NO_CONTACT, isOut, outWords, post } from "../shell/post.js";
 import { CallBuilder, chosen } from "../forms/schema-form.js";
@@ -24,7 +28,6 @@ import { showHeld } from "../shell/held-toast.js";
 import { announce, say } from "../shell/toast.js";
 import { visible } from "../shell/visible-text.js";
 
-const QUIET_MS = 700;
 const SETTLE_MS = 1500;
 const NOT_SENT = "Not sent: can't reach the server. Your text is saved. Try again when you're online.";
 
@@ -39,10 +42,13 @@ let store = null;
  */
 const field = (name) => /** @type {HTMLTextAreaElement} */ (form.elements[name]);
 let builder = null;
+let isDrawn = false; // the form is as it came: what changes from here on is the person's
 let decider = null; // the decision of a typed ask
 let begun = null; // the text that came with the form
 let saver = null;
 let lease = null;
+let versions = null;
+let claiming = null; // the claim of an ask that was only looked at
 let swap = null; // shows the next ask on this page if the response contains it
 
 /**
@@ -53,8 +59,7 @@ export function mount(swapTo) {
   page = document.querySelector("[data-ask]");
   form = document.querySelector("form[data-answer]");
   store = new Store(page.dataset.ask, globalThis.localStorage);
-  [builder, decider, begun, saver, lease, swap] = [null, null, null, null, null, swapTo];
-  offered.length = 0;
+  [builder, decider, begun, saver, lease, claiming, swap] = [null, null, null, null, null, null, swapTo];
 }
 
 /**
@@ -73,6 +78,29 @@ export function sayNear(selector, words, bad = false) {
 }
 
 const deliver = (path, body = new FormData(form), more = {}) => post(path, body, more);
+
+const looks = () => isLooked(page);
+
+/** Claim the ask if it is only looked at. Return whether it is this person's. */
+export function startAnswer() {
+  if (looks()) claiming ??= claimNow(page);
+  return claiming || Promise.resolve(true);
+}
+
+async function claimNow(mine) {
+  const why = await claimLooked(mine);
+  if (page !== mine) return false; // another ask is shown: the claim ends by itself
+  claiming = null;
+  sayNear("[data-problem]", why && `${why} Your text is kept.`, true);
+  if (why) keepHere(read());
+  else {
+    saver.isPaused = false;
+    startLease();
+    saver.touch();
+    announce("Claimed.");
+  }
+  return !why;
+}
 const amends = () => "amends" in form.dataset;
 const isBlank = () => !field("text").value.trim() && field("tool_calls").value === "[]" && !decider;
 
@@ -96,18 +124,6 @@ function deliverDraft({ text, calls, drafted, decision }, version, keepalive) {
   return deliver(form.dataset.keep, body, { parse: parseExact, ...(keepalive && { keepalive }) });
 }
 
-/**
- * Words of the line beside the form by state, and whether they are bad news.
- * @type {Record<string, (detail?: string) => [string, boolean]>}
- */
-const SAID = {
-  saving: () => ["saving", false],
-  saved: (at) => [`saved ${timeIn(new Date(at ? Date.parse(at) : serverNow()))}`, false],
-  here: () => ["saved on this device, not on the server yet", true],
-  closed: () => ["can't save on this device; saved on the server", true],
-  refused: (words) => [words, true],
-};
-
 function heardSaver(state, detail) {
   if (state === "out") return cast(detail);
   if (state === "choose") return offer({ ...detail, drafted: detail.drafted_by, version: detail.version }, "This draft was edited in another tab or device.");
@@ -123,44 +139,30 @@ function put({ text, calls = [], drafted = "", decision = null }) {
   mark(drafted);
 }
 
-const offered = [];
-
 /** Show another version of the text beside this one; a person chooses. */
-function offer(other, why) {
-  offered.push({ other, why });
-  showOffer();
-}
+const offer = (other, why) => versions.offer(other, why);
 
-function showOffer() {
-  const box = form.querySelector("[data-other]");
-  const [first] = offered;
-  box.hidden = !first;
-  if (!first) return;
-  box.querySelector("[data-say]").textContent = `${first.why} The other version:`;
-  const calls = (first.other.calls || []).map((call) => `${call.name}(${writeExact(call.arguments)})`);
-  box.querySelector("[data-text]").textContent = visible([first.other.text, ...calls].join("\n"));
-  sayNear("[data-saved]", "not saved: choose a version", true);
-  announce(`${first.why} Choose a version.`);
-}
-
-function choose(what) {
-  const { other } = offered.shift();
-  const mine = read();
-  if (what === "other") put(other);
-  if (what === "both") put({ text: [mine.text, other.text].filter(Boolean).join("\n\n"), calls: [...mine.calls, ...(other.calls || [])], decision: mine.decision || other.decision, drafted: [mine.drafted, other.drafted].reduce(beganWith) });
-  sayNear("[data-saved]", "");
-  showOffer();
-  saver.chosen(Math.max(saver.version, other.version || 0));
-  field("text").focus();
+function startVersions() {
+  versions = new OtherVersions(form, {
+    read,
+    put,
+    waits: (on) => sayNear("[data-saved]", on ? "not saved: choose a version" : "", on),
+    chosen(version) {
+      saver.chosen(Math.max(saver.version, version));
+      field("text").focus();
+    },
+  });
 }
 
 function startWords() {
+  startVersions();
   const written = parseExact(document.getElementById("written-calls").textContent);
   const [version, decided] = [Number(form.dataset.version), document.getElementById("written-decision")];
   const server = { text: field("text").value, calls: written, drafted: field("drafted_by").value, version, at: Date.parse(form.dataset.savedAt) || 0, ...(decided && { decision: parseExact(decided.textContent) }) };
   begun = server;
   const { words, others } = best(server, store.all());
   saver = new Saver({ read, deliver: deliverDraft, keep: keepHere, tell: heardSaver, version, sent: version ? server : null });
+  saver.isPaused = looks();
   put(words);
   if (words.nonce) field("nonce").value = words.nonce;
   const back = words.text || words.calls.length || words.decision;
@@ -175,21 +177,19 @@ function startWords() {
 function listen() {
   form.addEventListener("input", (event) => {
     offerAnyway(false);
+    startAnswer();
     if (event.target === field("text") && !field("text").value.trim()) mark(""); // nothing of the draft is left
     if (event.target === field("text")) saver.touch();
-    if (form.dataset.next) lookAhead(form.dataset.next);
+    if (form.dataset.next && !isBeside()) lookAhead(form.dataset.next);
   });
   field("text").addEventListener("blur", () => saver.save());
   addEventListener("pagehide", () => saver.leave(), { signal: life() });
+  if (isBeside()) whenOver(() => saver.leave());
   document.addEventListener("visibilitychange", () => {
     if (document.visibilityState === "hidden") saver.leave();
     else saver.retry();
   }, { signal: life() });
   addEventListener("online", () => saver.retry(), { signal: life() });
-  form.querySelector("[data-other]").addEventListener("click", (event) => {
-    const what = event.target instanceof Element && event.target.closest("[data-choose]")?.dataset.choose;
-    if (what) choose(what);
-  });
 }
 
 /** Mark that a model's draft or an earlier answer is in the text; the mark is saved and sent with it. */
@@ -212,6 +212,7 @@ export function insert(words, { atEnd = false, calls = [], began = "" } = {}) {
   if (!document.execCommand("insertText", false, gap + words)) text.setRangeText(gap + words, text.selectionStart, text.selectionEnd, "end");
   for (const call of calls) builder?.add(call.name, call.arguments);
   if (began) mark(beganWith(field("drafted_by").value, began));
+  startAnswer();
   saver.touch();
   requestAnimationFrame(() => text.scrollIntoView({ block: "nearest" }));
 }
@@ -228,7 +229,7 @@ export const wordsNow = () => field("text").value;
  */
 export function freeze(words, { out = false } = {}) {
   if (form.dataset.frozen || form.dataset.sending) return;
-  if (!out && isBlank()) return void setTimeout(() => location.reload(), 500); // nothing to save: show how it ended
+  if (!out && isBlank()) return void setTimeout(() => showAgain(), 500); // nothing to save: show how it ended
   form.dataset.frozen = "yes";
   lease?.stop();
   if (out) saver.stop();
@@ -241,7 +242,7 @@ export function freeze(words, { out = false } = {}) {
     bind("discard", () => isQuiet() && discard());
   }
   sayNear("[data-problem]", "");
-  if (!out) stopCountdown();
+  if (!out) stopCountdown(page);
   for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
   const box = document.querySelector("[data-ended]");
   box.querySelector("[data-say]").textContent = visible(words);
@@ -251,20 +252,8 @@ export function freeze(words, { out = false } = {}) {
   print();
 }
 
-/** The ask is closed: nothing counts down to its deadline any more. */
-function stopCountdown() {
-  page.querySelector("[data-in-hand]")?.replaceChildren(Object.assign(document.createElement("b"), { textContent: "Closed" }));
-  page.querySelector("[data-fuse]")?.remove();
-}
-
 /** Return the question that a frozen form asks. */
 export const keepWords = () => `Save your text as an annotation on step ${page.dataset.seq}?`;
-
-// keys of a word that was being typed at the deadline choose nothing
-let [pressedAt, pressedBefore] = [0, 0];
-addEventListener("keydown", () => { [pressedBefore, pressedAt] = [pressedAt, performance.now()]; }, true);
-addEventListener("pointerdown", () => { pressedBefore = -Infinity; pressedAt = performance.now(); }, true);
-const isQuiet = () => pressedAt - pressedBefore > QUIET_MS;
 
 function busy(on) {
   if (on) form.dataset.sending = "yes";
@@ -293,6 +282,8 @@ async function send(then, { path = form.action, anyway = false } = {}) {
   }
   if (isUploading(form)) return sayNear("[data-problem]", "Wait until your files are attached.", true);
   if (form.dataset.problems) return sayWrong();
+  if (looks() && !(await startAnswer())) return;
+  if (form.dataset.sending) return; // another press waited for the same claim
   const back = keepFocus(firstPart);
   busy(true);
   sayNear("[data-problem]", "");
@@ -302,11 +293,11 @@ async function send(then, { path = form.action, anyway = false } = {}) {
   await settle();
   const before = saver.state;
   saver.stop();
-  field("then").value = then;
+  field("then").value = isBeside() ? "watch" : then; // the list says which one is next
   const [known, body] = [ahead(), new FormData(form)];
   if (anyway) body.set("anyway", "1");
   const sending = deliver(path, body, { headers: { "X-Swap": known?.ask || "page" } });
-  const early = then === "next" && known?.ask ? showEarly(known.page) : null;
+  const early = then === "next" && known?.ask && !isBeside() ? showEarly(known.page) : null;
   const { ok, answer, error } = await sending;
   if (!ok) early?.back();
   if (!ok) sayNear("[data-saved]", saved);
@@ -314,10 +305,11 @@ async function send(then, { path = form.action, anyway = false } = {}) {
     store.clear();
     if (ok && answer.sent_at) noteSent(answer.ask, answer.sent_at);
     if (ok) showHeld(answer.held || "");
+    if (ok && isBeside()) return leaveBeside(then);
     const next = answer?.page || (answer?.lease && (early?.content || known.page));
     if (ok && next) swap({ url: answer.next, page: next, lease: answer.lease });
     else if (ok) location.assign(answer.next);
-    else location.reload(); // the server keeps the text beside the ask, and its page shows it
+    else showAgain(); // the server keeps the text beside the ask, and its page shows it
     return;
   }
   saver.state = before;
@@ -326,8 +318,15 @@ async function send(then, { path = form.action, anyway = false } = {}) {
   back();
 }
 
+/** The list goes on to its next row, or shows what becomes of this one. */
+function leaveBeside(then) {
+  busy(false);
+  if (then === "watch") showAgain();
+  else document.dispatchEvent(new CustomEvent("awm:left", { detail: { ask: page.dataset.ask, isSent: true } }));
+}
+
 /** Return where an answer is written or decided. */
-const firstPart = () => (decider ? decider.first() : field("text"));
+export const firstPart = () => (decider ? decider.first() : field("text"));
 
 /** Offer to send what a second look has returned. Another answer is looked at again. */
 function offerAnyway(on) {
@@ -432,6 +431,7 @@ function startTyped() {
     field("decision").value = writeExact(decision);
     field("standing").value = standing.length ? writeExact(standing) : "";
     noteProblem(problem);
+    if (saver && isDrawn) startAnswer();
     saver?.touch();
   });
 }
@@ -443,7 +443,7 @@ const addCall = (name, given = {}) => {
 
 function startLease() {
   const chip = document.querySelector("[data-lease]");
-  if (!chip) return;
+  if (!chip || looks()) return;
   lease = new Lease(chip, form, {
     sends: () => Boolean(form.dataset.sending),
     closed: () => freeze(`This ask is closed. ${keepWords()}`),
@@ -464,6 +464,7 @@ function startLease() {
 export const heldBy = (name) => lease?.heldBy(name, page.dataset.me);
 
 export function startForm() {
+  isDrawn = false;
   startCalls();
   startTyped();
   startWords();
@@ -483,14 +484,15 @@ export function startForm() {
   bind("send-watch", () => send("watch"));
   bind("write", () => field("text").focus());
   if (amends()) bind("quit", leaveAmending);
-  else bind("release", release);
+  else bind("release", release, () => !looks());
   startLease();
   whenBack(backOnline);
   document.addEventListener("awm:deadline", (event) => {
     if (/** @type {Element} */ (event.target).closest("[data-in-hand]")) freeze(`The deadline passed before your answer was sent. ${keepWords()}`);
   }, { signal: life() });
   field("text").setSelectionRange(field("text").value.length, field("text").value.length);
-  if (matchMedia("(pointer: fine)").matches) focusPart(firstPart());
+  isDrawn = true;
+  if (matchMedia("(pointer: fine)").matches && !isBeside()) focusPart(firstPart());
   const typed = new CustomEvent("awm:typed", { detail: { text: "" } });
   document.dispatchEvent(typed);
   if (typed.detail.text && !decider) insert(typed.detail.text); // what was typed ahead decides nothing

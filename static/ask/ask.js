@@ -3,9 +3,10 @@
 
 import { startAssist, keepTicks } from "./answer-assist.js";
 import { startTags, startUnsent } from "./ask-feedback.js";
-import { form, freeze, heldBy, keepWords, mount, page, startForm } from "./ask-form.js";
+import { form, freeze, heldBy, keepWords, mount, page, startForm, wordsNow } from "./ask-form.js";
 import { serverNow } from "../shell/clock.js";
 import { startContext } from "./ask-panels.js";
+import { showAgain } from "../shell/address.js";
 import { Store } from "../forms/drafts.js";
 import { print } from "../shell/keys.js";
 import { startQuestion } from "./question-scroll.js";
@@ -72,12 +73,21 @@ function startFamily(list) {
   }, { signal: life() });
 }
 
+/** Someone claimed or closed the ask that is only looked at. What was typed meanwhile stays. */
+function heardBeside(frame) {
+  const other = frame.held_by && frame.held_by !== page.dataset.me;
+  if (!other && frame.status === "open") return;
+  if (form && wordsNow().trim()) freeze(other ? `${frame.held_by} claimed this ask. Your text is kept.` : `This ask is closed. ${keepWords()}`);
+  else showAgain();
+}
+
 function heard(frame) {
   if (leaving) return;
+  if (page.dataset.looks) return void heardBeside(frame);
   const amends = form && "amends" in form.dataset;
   if (frame.status === "open") {
-    if (amends || page.dataset.status !== "open" || form?.dataset.frozen) location.reload(); // withdrawn, or asked again
-    else if (!form && (frame.held_by || "") !== page.dataset.heldBy) location.reload();
+    if (amends || page.dataset.status !== "open" || form?.dataset.frozen) showAgain(); // withdrawn, or asked again
+    else if (!form && (frame.held_by || "") !== page.dataset.heldBy) showAgain();
     else if (form) heldBy(frame.held_by || "");
     return;
   }
@@ -85,11 +95,11 @@ function heard(frame) {
   else if (form && !amends && !form.dataset.sending) {
     freeze(`This ask closed before your answer was sent. ${frame.ending || ""} ${keepWords()}`);
   }
-  else if (!form && page.dataset.status === "open") location.reload();
+  else if (!form && page.dataset.status === "open") showAgain();
 }
 
 /** Bind what is on the page: once with the page, and again for each ask that is swapped in. */
-function start() {
+export function start() {
   begin();
   announced.clear();
   mount(swapsTo(start));
@@ -108,4 +118,4 @@ function start() {
   print();
 }
 
-start();
+if (document.querySelector("[data-ask]")) start();

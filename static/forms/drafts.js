@@ -156,6 +156,7 @@ export class Saver {
     this.pending = [];
     this.attempt = 0;
     this.state = "idle"; // or busy, choosing, stopped
+    this.isPaused = false; // only this device keeps the text: no one has claimed its ask
   }
 
   /** Save a keystroke: on this device now, on the server after a pause. */
@@ -185,7 +186,7 @@ export class Saver {
       return;
     }
     const words = this.read();
-    if (this.state !== "idle" || same(words, this.sent) || (!this.sent && isEmpty(words))) return;
+    if (this.isPaused || this.state !== "idle" || same(words, this.sent) || (!this.sent && isEmpty(words))) return;
     this.state = "busy";
     this.since = undefined;
     this.#remember(words);
@@ -202,7 +203,7 @@ export class Saver {
   /** Save without waiting because the page closes. The next load reads the result. */
   leave() {
     const words = this.read();
-    if (this.state === "stopped" || this.state === "choosing" || same(words, this.sent) || (!this.sent && isEmpty(words))) return;
+    if (this.isPaused || this.state === "stopped" || this.state === "choosing" || same(words, this.sent) || (!this.sent && isEmpty(words))) return;
     this.keep(words);
     this.#remember(words);
     this.deliver(words, this.version, true).then((result) => { if (result.ok) this.#heard(words, result); });

@@ -46,9 +46,19 @@ function show(row) {
 
 function select(row) {
   selected()?.removeAttribute("aria-selected");
-  if (!row) return;
-  row.setAttribute("aria-selected", "true");
-  show(row);
+  row?.setAttribute("aria-selected", "true");
+  if (row) show(row);
+  document.dispatchEvent(new CustomEvent("awm:row", { detail: { row } }));
+}
+
+/** Select a row, as keys do. */
+export const selectRow = select;
+
+/** Select the row after one that is done, or the one before the end. @param {HTMLElement} row */
+export function moveOn(row) {
+  const all = rows().filter((one) => one === row || !isClosed(one));
+  const at = all.indexOf(row);
+  select(all[at + 1] || all[at - 1] || null);
 }
 
 function move(step, from = selected()) {
@@ -86,11 +96,13 @@ export function open() {
 }
 
 /** Send a row's command without leaving the page; the frame that follows changes the row. */
-async function action(row, name, fields = {}) {
+export async function action(row, name, fields = {}) {
   const { ok, answer, error } = await post(row.dataset.actions.replace(/x$/, name), new URLSearchParams(fields));
   say(ok ? answer.said : error.message, !ok);
+  if (ok && name !== "claim" && name !== "release") document.dispatchEvent(new CustomEvent("awm:left", { detail: { ask: row.dataset.key } }));
   if (ok && name === "pass") document.dispatchEvent(new CustomEvent("awm:declined", { detail: { ask: row.dataset.key } }));
   document.dispatchEvent(new Event("awm:look-again"));
+  if (ok && (name === "claim" || name === "release")) document.dispatchEvent(new Event("awm:look-ask"));
 }
 
 function claim() {
@@ -234,6 +246,7 @@ const mayClaim = () => document.querySelector("[data-duty]") !== null && ["home"
 
 function bindClaims() {
   bind("take", () => {
+    if (document.getElementById("list") && selected()) return document.dispatchEvent(new Event("awm:enter"));
     const button = selected() && part("claim");
     if (!button) return open();
     document.body.setAttribute("aria-busy", "true"); // a held key must not claim the next row
@@ -241,7 +254,9 @@ function bindClaims() {
     button.click();
     return true;
   });
-  bind("claim", claim);
+  // in the pane beside the list it claims the ask there, as long as that is only looked at
+  const beside = () => /** @type {HTMLElement | null} */ (document.activeElement?.closest("#main[data-ask]"));
+  bind("claim", () => (beside() ? document.dispatchEvent(new Event("awm:enter")) : claim()), () => !beside() || Boolean(beside().dataset.looks));
   bind("release-row", releaseRow);
 }
 

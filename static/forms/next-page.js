@@ -2,7 +2,7 @@
 // the person works, and shown once it is claimed. The address moves with it: reloading opens the item that is shown, and
 // going back loads the page before. What the old page started ends with `page-life.js`; the shell stays.
 
-import { inProject } from "../shell/address.js";
+import { inProject, isBeside } from "../shell/address.js";
 import { focusPart, isLost, opened } from "../shell/key-rule.js";
 import { end } from "../shell/page-life.js";
 import { renew } from "../shell/shell.js";
@@ -84,6 +84,7 @@ function mount(main, title, start) {
  */
 export function keepAddress(kind) {
   const check = () => {
+    if (isBeside()) return; // the address is the list's
     const id = document.getElementById("main").dataset[kind];
     if (id && !location.pathname.startsWith(inProject(`${kind}s/${id}/`))) location.reload();
   };

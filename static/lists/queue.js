@@ -9,7 +9,7 @@ import { bind, print } from "../shell/keys.js";
 import { fetchFragment } from "../shell/connection.js";
 import { mergeParts } from "../shell/html-merge.js";
 import { startMore } from "../shell/disclosure.js";
-import { boxes, countChosen, start as startRows } from "../forms/list-keys.js";
+import { boxes, countChosen, moveOn, start as startRows } from "../forms/list-keys.js";
 import { say } from "../shell/toast.js";
 import { grouped } from "../shell/numbers.js";
 import { coalesce } from "../shell/stream.js";
@@ -220,6 +220,45 @@ function startTogether() {
   offerTogether();
 }
 
+/** Send a command on the selected asks without loading the page: say what it led to, and draw the rows again. */
+async function sendInPlace(event) {
+  const sent = /** @type {HTMLFormElement} */ (event.target);
+  if (event.defaultPrevented || !sent.matches("#bulk, #ahead form")) return;
+  event.preventDefault();
+  const by = /** @type {HTMLButtonElement | null} */ (event.submitter);
+  const body = new FormData(sent);
+  if (by?.name) body.set(by.name, by.value);
+  for (const dialog of /** @type {NodeListOf<HTMLDialogElement>} */ (document.querySelectorAll("dialog[open]"))) dialog.close();
+  document.body.setAttribute("aria-busy", "true");
+  try {
+    const response = await fetch(by?.hasAttribute("formaction") ? by.formAction : sent.action, { method: "POST", credentials: "same-origin", body });
+    showSent(new DOMParser().parseFromString(await response.text(), "text/html"));
+  } catch {
+    say("Can't reach the server. Try again when you're online.", true);
+  } finally {
+    document.body.removeAttribute("aria-busy");
+  }
+}
+
+/** @param {Document} fresh */
+function showSent(fresh) {
+  /** @type {HTMLInputElement | null} */
+  const nonce = fresh.querySelector("#bulk [name=nonce]");
+  if (!nonce) return location.reload(); // signed out, or no member any more: its page says so
+  /** @type {HTMLFormElement} */
+  const form = document.querySelector("form#bulk");
+  /** @type {HTMLInputElement} */ (form.querySelector("[name=nonce]")).value = nonce.value;
+  const told = [...fresh.querySelectorAll("#main > .told")];
+  const refused = told.some((line) => line.classList.contains("warning"));
+  say(told.map((line) => line.textContent.trim()).join(" "), refused);
+  if (!refused) form.reset(); // what was refused stays selected
+  mergeParts(fresh, document);
+  document.dispatchEvent(new Event("awm:rows"));
+  const row = /** @type {HTMLElement | null} */ (document.querySelector('.askrow[aria-selected="true"][data-gone]'));
+  if (row) moveOn(row);
+  refresh();
+}
+
 /** Return the form that claims the next ask of this list; the one in the menu knows no list. */
 const nextOfList = () => /** @type {HTMLFormElement | null} */ (document.querySelector('form[data-part="next"]'));
 
@@ -228,6 +267,7 @@ function start() {
   startRows();
   startMore();
   startTogether();
+  document.addEventListener("submit", sendInPlace);
   const choices = document.getElementById("choices"); // a refresh replaces the fields in it
   if (choices) {
     bind("filters", () => choices.querySelector("select")?.focus());

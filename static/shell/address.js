@@ -5,3 +5,12 @@
  * @param {string} path without a slash at its start
  */
 export const inProject = (path) => `${document.body.dataset.base || "/"}${path}`;
+
+/** Return whether the ask is shown beside the list of the queue. */
+export const isBeside = () => Boolean(globalThis.document?.getElementById("list"));
+
+/** Show the item again as it is now: load the page, or only the pane beside a list. */
+export function showAgain() {
+  if (isBeside()) document.dispatchEvent(new Event("awm:look-ask"));
+  else location.reload();
+}

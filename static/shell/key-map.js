@@ -108,6 +108,7 @@ export const KEYS = [
   { id: "decision", keys: ["g d"], words: "decision", page: "ask link", line: true },
   { id: "filter-options", keys: ["/"], words: "filter options", page: "ask link", line: true, when: "with more than nine options" },
   { id: "insert-call", keys: ["i"], words: "insert call", page: "ask", line: true },
+  { id: "decide-all", keys: ["b"], words: "answer or decide all equal asks", page: "ask" },
   { id: "write", keys: ["w"], words: "write answer", page: "ask" },
   { id: "question-down", keys: ["PageDown"], words: "question further down", page: "ask", line: true, inField: true, onlyField: true },
   { id: "question-up", keys: ["PageUp"], words: "question further up", page: "ask", inField: true, onlyField: true },
@@ -128,7 +129,8 @@ export const KEYS = [
   { id: "release", keys: ["r"], words: "release", page: "ask" },
   { id: "keep", keys: ["y"], words: "save as annotation", page: "ask", line: true },
   { id: "discard", keys: ["n"], words: "discard", page: "ask", line: true },
-  { id: "quit", keys: ["Escape"], words: "leave editing", page: "ask" },
+  { id: "quit", keys: ["Escape"], words: "leave editing", page: "ask", when: "while an answer is edited" },
+  { id: "to-list", keys: ["Escape"], words: "leave the ask for the list", page: "ask" },
 
   { id: "accept", keys: ["a"], words: "accept", page: "review", line: true },
   { id: "reject", keys: ["x"], words: "reject", page: "review", line: true },

@@ -88,10 +88,13 @@ function aroundAt(element) {
   return { inField: isField(element), onButton: Boolean(element?.closest(PRESSED)), inDialog: false, loading: false };
 }
 
+/** Return what a press belongs to: the list beside the item, unless the focus is in the item. @param {Element} element */
+const itemAt = (element) => element.closest("#list, #main") || document.getElementById("list") || document.getElementById("main");
+
 const surroundings = (/** @type {KeyboardEvent} */ event) => ({
   ...aroundAt(event.target instanceof Element ? event.target : document.body),
-  item: document.getElementById("main"),
-  since: readableSince(),
+  item: itemAt(event.target instanceof Element ? event.target : document.body),
+  since: itemAt(event.target instanceof Element ? event.target : document.body)?.id === "list" ? 0 : readableSince(),
   inDialog: Boolean(document.querySelector("dialog[open]")),
   loading: document.body.hasAttribute("aria-busy"),
 });
@@ -116,11 +119,10 @@ export function caps(keys) {
  */
 function printCaps(mine) {
   const has = hasCommand();
-  const own = pageKeys();
   for (const slot of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-cap]"))) {
     const { cap: id } = slot.dataset;
     const awake = mine.find((key) => key.id === id);
-    const drawn = awake || (has(id) && own.find((key) => key.id === id));
+    const drawn = awake || (has(id) && pageKeys(slot).find((key) => key.id === id));
     const spelling = drawn ? drawn.keys[0] : "";
     if (slot.textContent !== capsOf(spelling).join("")) slot.replaceChildren(...(spelling ? [caps(spelling)] : []));
     if (slot.hasAttribute("data-asleep") !== Boolean(drawn && !awake)) slot.toggleAttribute("data-asleep");
@@ -159,13 +161,17 @@ function printSheet(mine) {
   }));
 }
 
-const pageKeys = () => keysOf(document.body.dataset.page || "plain");
+/** Return the page that keys are of at an element: an ask beside a list has its own. @param {Element | null} [at] */
+const pageAt = (at) => /** @type {HTMLElement | null} */ ((at || document.body).closest("[data-page]"))?.dataset.page || "plain";
+
+/** @param {Element | null} [at] */
+const pageKeys = (at) => keysOf(pageAt(at));
 
 /**
  * Return the keys that work now, at the element with the focus or at another.
  * @param {Element | null} [element]
  */
-export const workingKeys = (element = document.activeElement) => working(pageKeys(), usableIn(), aroundAt(element));
+export const workingKeys = (element = document.activeElement) => working(pageKeys(element), usableIn(), aroundAt(element));
 
 /** Return the keys that have a command on this page now, outside of fields. */
 export const usableKeys = () => workingKeys(document.body);
@@ -247,9 +253,12 @@ function listen() {
     usable = usableIn();
     return surroundings(event);
   };
-  const press = dispatcher({ page: document.body.dataset.page || "plain", usable: (id) => usable(id), run, surroundings: look });
+  const of = (page) => dispatcher({ page, usable: (id) => usable(id), run, surroundings: look });
+  const press = new Map();
   document.addEventListener("keydown", (event) => {
-    if (!press(event)) astray(event);
+    const page = pageAt(event.target instanceof Element ? event.target : null);
+    if (!press.has(page)) press.set(page, of(page));
+    if (!press.get(page)(event)) astray(event);
     sendDialog(event);
   });
   document.addEventListener("click", (event) => {

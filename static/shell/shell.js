@@ -70,8 +70,8 @@ const leftOut = new Set(); // declined by this person, or for others when the pa
 
 /** Return what this person can claim; null of one who only looks. */
 function takes() {
-  const own = typeof document === "undefined" ? "" : byId("bell")?.dataset.takes;
-  return own ? JSON.parse(own) : null;
+  const own = typeof document === "undefined" ? undefined : byId("bell")?.dataset;
+  return own?.skills === undefined ? null : { skills: own.skills.split("\n"), every_tier: "everyTier" in own };
 }
 
 /**

@@ -1,0 +1,25 @@
+// The claim of an ask that was only looked at, beside the queue: the press that begins an answer makes it.
+
+import { post } from "../shell/post.js";
+
+/**
+ * Return whether an ask is only looked at: no one has claimed it.
+ * @param {HTMLElement | null} page
+ */
+export const isLooked = (page) => Boolean(page?.dataset.looks);
+
+/**
+ * Claim the ask of a page and give its forms the lease; return why not, or "".
+ * @param {HTMLElement} page
+ */
+export async function claimLooked(page) {
+  const { ok, answer, error } = await post(page.dataset.looks, new FormData());
+  if (!ok) return error.message;
+  delete page.dataset.looks;
+  for (const token of /** @type {NodeListOf<HTMLInputElement>} */ (page.querySelectorAll('input[name="lease_token"]'))) token.value = answer.token;
+  page.querySelector("[data-unclaimed]")?.remove();
+  /** @type {HTMLElement} */
+  const chip = page.querySelector("[data-lease]");
+  Object.assign(chip, { hidden: false }).dataset.until = answer.until;
+  return "";
+}

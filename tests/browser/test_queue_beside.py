@@ -1,0 +1,71 @@
+"""The queue in two panes: looking claims nothing, the first letter does, and rows go on without a page load."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.test_two_at_the_queue import ask, queue_of, row
+
+__all__ = ["ask"]
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def house(desk):
+    return desk.with_project("beside")
+
+
+@pytest.fixture(scope="module")
+def loop(house):
+    with house.http(house.token("agent")) as loop:
+        yield loop
+
+
+def test_keys_look_claim_send_and_decline_beside_the_list(house, ask, person):
+    first, second, third = (ask(f"{name} stays open?", f"task {name}", 600 + n) for n, name in enumerate("ABC"))
+    edo, lena = (person(house.link(name, "expert")) for name in ("edo", "lena"))
+    queue_of(edo, house)
+    loads = []
+    edo.on("request", lambda request: loads.append(request.url) if request.is_navigation_request() else None)
+    pane, text = edo.locator("#main"), edo.locator("#main textarea[name=text]")
+
+    edo.keyboard.press("j")
+    expect(pane.locator("h1")).to_contain_text("A stays open?")
+    expect(pane.locator("[data-unclaimed]")).to_be_visible()
+    edo.keyboard.press("j")
+    edo.keyboard.press("k")
+    expect(pane.locator("h1")).to_contain_text("A stays open?")
+    expect(edo).to_have_url(re.compile(f"ask={first}"))
+    queue_of(lena, house)
+    expect(row(lena, first)).not_to_contain_text("Claimed by")
+
+    text.click()
+    edo.keyboard.type("It does.")
+    expect(pane.locator("[data-lease]")).to_be_visible()
+    expect(row(lena, first)).to_contain_text("Claimed by edo")
+    edo.reload()
+    expect(text).to_have_value("It does.")
+
+    text.click()
+    loads.clear()
+    edo.keyboard.press("Control+Enter")
+    expect(pane.locator("h1")).to_contain_text("B stays open?")
+    expect(text).to_be_focused()
+    expect(pane.locator("[data-unclaimed]")).to_be_visible()
+    expect(row(edo, first)).to_have_attribute("data-gone", "")
+
+    edo.keyboard.press("Escape")
+    pane.locator("[data-act=pass]").click()
+    expect(edo.locator("dialog[open]")).to_contain_text("Others can still answer")
+    edo.locator("dialog[open] button.main").click()
+    expect(edo.locator("[data-said]")).to_contain_text("Declined. Others can still answer")
+    expect(pane.locator("h1")).to_contain_text("C stays open?")
+    expect(row(edo, third)).to_have_attribute("aria-selected", "true")
+
+    lena.goto(f"{house.url}/asks/{third}/")
+    lena.locator("[data-act=claim]").click()
+    expect(pane).to_contain_text("lena is answering")
+    assert loads == [] and row(edo, second).count() == 1
