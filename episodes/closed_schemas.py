@@ -107,8 +107,8 @@ class Closed:
             made[keyword] = [self._copied(one, f"{pointer}/{n}", f"{place}[{n}]") for n, one in enumerate(value)]
         elif keyword in NAMED and isinstance(value, dict):
             made[keyword] = {
-                name: self._copied(one, f"{pointer}/{_escaped(name)}", f"{place}.{name[:60]}")
-                for name, one in value.items()
+                name: self._copied(part, f"{pointer}/{_escaped(name)}", f"{place}.{name[:60]}")
+                for name, part in value.items()
                 if keyword != "patternProperties" or self._is_run(name, place)
             }
         elif (keyword in SHAPES and SHAPES[keyword](value)) or keyword == "$ref":

@@ -37,16 +37,16 @@ class _Spent(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class MisfitPlace:
     """Where a value does not fit: the path to it or to what is missing, and what is wanted there."""
 
     path: tuple[str | int, ...]
     words: str
 
-    def said(self, name: str = "") -> str:
+    def in_words(self, name: str = "") -> str:
         """Return the place with its path below a name.
 
-        >>> Place(("lines", 0, "amount"), "must be at most 249").said("value")
+        >>> MisfitPlace(("lines", 0, "amount"), "must be at most 249").in_words("value")
         'value.lines[0].amount must be at most 249'
         """
         for part in self.path:
@@ -59,7 +59,7 @@ class Checker:
 
     def __init__(self, steps: int = STEPS, *, formats: bool = False) -> None:
         """Prepare a checker; with `formats` it checks dates, times and addresses, too."""
-        self._budget = _Budget(steps, formats)
+        self._budget = _StepBudget(steps, formats)
         self._closed: dict[int, tuple[Any, Any]] = {}
 
     @property
@@ -69,9 +69,9 @@ class Checker:
 
     def misfit(self, value: Any, schema: Any, name: str = "") -> str:
         """Return why a value does not fit, naming the place; "" if it fits or the budget is used up."""
-        return next((place.said(name) for place in self.misfits(value, schema, most=1)), "")
+        return next((place.in_words(name) for place in self.misfits(value, schema, most=1)), "")
 
-    def misfits(self, value: Any, schema: Any, most: int = PLACES) -> list[Place]:
+    def misfits(self, value: Any, schema: Any, most: int = PLACES) -> list[MisfitPlace]:
         """Return each place where a value does not fit, up to `most`; none if it fits or the budget is used up."""
         try:
             validator = BOUNDED(self._safe(schema), format_checker=self._budget)
@@ -87,7 +87,7 @@ class Checker:
         return self._closed[id(schema)][1]
 
 
-class _Budget:
+class _StepBudget:
     """What all keywords of one check share. A validator hands on its format checker, so this is one."""
 
     def __init__(self, steps: int, formats: bool) -> None:
@@ -268,19 +268,19 @@ def _paid_evolve(self: Any, **changes: Any) -> Any:
 BOUNDED.evolve = _paid_evolve
 
 
-def _place(error: ValidationError) -> Place:
-    return Place(tuple(error.absolute_path), _words(error))
+def _place(error: ValidationError) -> MisfitPlace:
+    return MisfitPlace(tuple(error.absolute_path), _words(error))
 
 
 def _words(error: ValidationError) -> str:
-    keyword, wanted = error.validator, error.validator_value
+    keyword, limit = error.validator, error.validator_value
     if error.context:
         # the parts of a choice of schemas, each at its own place below this value
         depth = len(error.absolute_path)
-        parts = [Place(tuple(one.absolute_path)[depth:], _words(one)) for one in islice(error.context, SHOWN)]
-        return " or ".join(dict.fromkeys(one.said("this") if one.path else one.words for one in parts))[:300]
+        parts = [MisfitPlace(tuple(one.absolute_path)[depth:], _words(one)) for one in islice(error.context, SHOWN)]
+        return " or ".join(dict.fromkeys(one.in_words("this") if one.path else one.words for one in parts))[:300]
     words = WORDS.get(str(keyword))
-    return words(wanted) if words else f"must fit the schema's {keyword}"
+    return words(limit) if words else f"must fit the schema's {keyword}"
 
 
 def _choices(choices: list[Any]) -> str:

@@ -123,7 +123,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"otlp_http", *DOORS},
     ),
     "episodes": (
-        {*GROUND, "events"},
+        {*GROUND, "events", "closed_schemas"},
         {"stored", "tool_schemas", "quoting"},
         {"visible"},
         {"find", "show", "templatetags"},

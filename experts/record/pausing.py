@@ -71,8 +71,10 @@ def pause(actor: Actor, run_id: str, body: RunInterrupts) -> tuple[InterruptsVie
     if isinstance(body.outcome, OtherOutcome):
         _end(actor, run, body, body.outcome.type)
     views = [
-        _refused(one, refusals[one.id]) if one.id in refusals else _view(actor, body, one, asks[one.id])
-        for one in interrupts
+        _refused(interrupt, refusals[interrupt.id])
+        if interrupt.id in refusals
+        else _view(actor, body, interrupt, asks[interrupt.id])
+        for interrupt in interrupts
     ]
     decided = [one.resume for one in views if one.resume is not None]
     opened = next((ask.episode_id for ask in asks.values()), None)

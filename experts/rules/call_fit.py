@@ -49,7 +49,7 @@ def breaks_of(checker: Checker, arguments: Mapping[str, Any], schema: Any) -> li
     places = checker.misfits(arguments, schema, SHOWN)
     if not places and checker.is_spent:
         return [Break("", UNCHECKED)]
-    return [Break(str(place.path[0]) if place.path else "", clean(place.said()[:WORDS])) for place in places]
+    return [Break(str(place.path[0]) if place.path else "", clean(place.in_words()[:WORDS])) for place in places]
 
 
 def marked(call: Mapping[str, Any], breaks: list[Break]) -> dict[str, Any]:

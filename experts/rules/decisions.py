@@ -15,7 +15,7 @@ from awmclient.nouns.ask_kinds import ask_kind
 from awmclient.nouns.fields import too_large
 from awmclient.nouns.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES, TypedDecision, decision_on_timeout
 from episodes.closed_schemas import problem_of_form
-from episodes.tool_schemas import Checker, Place
+from episodes.tool_schemas import Checker, MisfitPlace
 from experts.rules.call_fit import schema_of, schemas_of
 from people.errors import Invalid, words_of
 from people.text.plain_text import clean
@@ -28,7 +28,7 @@ class Misfit(Invalid):
 
     code = "decision"
 
-    def __init__(self, message: str, call: str = "", places: Sequence[Place] = ()) -> None:
+    def __init__(self, message: str, call: str = "", places: Sequence[MisfitPlace] = ()) -> None:
         """Prepare a refusal; `places` are what does not fit in a form or in the call with the id `call`."""
         super().__init__(message)
         self.call, self.places = call, places
@@ -38,8 +38,12 @@ class Misfit(Invalid):
         return {
             "call": self.call,
             "fields": [
-                {"path": one.path, "words": clean(one.words[:SHOWN_CHARS]), "said": clean(one.said()[:SHOWN_CHARS])}
-                for one in self.places
+                {
+                    "path": place.path,
+                    "words": clean(place.words[:SHOWN_CHARS]),
+                    "said": clean(place.in_words()[:SHOWN_CHARS]),
+                }
+                for place in self.places
             ],
         }
 
@@ -193,7 +197,7 @@ def _refuse_large(written: Any, name: str) -> None:
 def _refuse_misfit(checker: Checker, value: Any, schema: Any, name: str, call_id: str = "") -> None:
     if places := checker.misfits(value, schema):
         # the first with its whole path, and the others below the same
-        words = [clean(place.said("" if n else name)[:SHOWN_CHARS]) for n, place in enumerate(places[:SHOWN])]
+        words = [clean(place.in_words("" if n else name)[:SHOWN_CHARS]) for n, place in enumerate(places[:SHOWN])]
         more = f"; {len(places) - SHOWN} more" if len(places) > SHOWN else ""
         raise Misfit(f"{'; '.join(words)}{more}.", call_id, places)
     if checker.is_spent:

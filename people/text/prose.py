@@ -24,7 +24,7 @@ DEEPEST = 16
 IN_ROW = 2_000
 """Letters of a text that a row can show; what follows is not read."""
 ASKING_MAX = 200
-"""Letters of a sentence that stands above a question; a longer one would be a question set in large letters."""
+"""Letters of a sentence that is shown above a question; a longer one would be a question set in large letters."""
 _SENTENCES, _ASKS = re.compile(r"(?<=[.!?؟])\s+|(?<=[。！？])"), ("?", "？", "؟")
 _BLOCKS = ("paragraph", "list", "fence", "code", "table", "heading", "blockquote", "hr")
 _INLINE = ("backticks", "emphasis", "balance_pairs", "fragments_join")

@@ -48,7 +48,7 @@ export function keptInSight({ stacked, focused, was }) {
   return focused ? "field" : was === "answer" ? "answer" : "";
 }
 
-/** Mark the part of the stacked page that is in view, and keep it in view when the phone is turned or the window narrowed. */
+/** Mark the part of the stacked page that is in view, which it stays when the phone is turned or the window narrowed. */
 export function startJump() {
   const [question, answer] = document.querySelectorAll("nav.jump a");
   if (!answer) return;

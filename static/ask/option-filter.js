@@ -16,7 +16,7 @@ export function matches(filter, words) {
   return plain(filter).split(/\s+/).every((part) => text.includes(part));
 }
 
-/** Return whether so many options have a filter. @param {number} count */
+/** Return whether this many options have a filter. @param {number} count */
 export const needsFilter = (count) => count > DIGITS.length;
 
 /**

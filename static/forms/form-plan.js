@@ -266,11 +266,11 @@ export function nameOf(plan, path) {
  * @param {Path} row
  */
 export function withoutRow(texts, begun, row) {
-  const [list, gone] = [row.slice(0, -1), /** @type {number} */ (row.at(-1))];
+  const [list, place] = [row.slice(0, -1), /** @type {number} */ (row.at(-1))];
   const isIn = (path) => path.length >= row.length && list.every((part, at) => path[at] === part) && typeof path[list.length] === "number";
-  const behind = (path) => isIn(path) && /** @type {number} */ (path[list.length]) > gone;
+  const behind = (path) => isIn(path) && /** @type {number} */ (path[list.length]) > place;
   const moved = Object.entries(texts).map(([key, text]) => /** @type {[Path, string]} */ ([pathOf(key), text]))
-    .filter(([path]) => !(isIn(path) && path[list.length] === gone))
+    .filter(([path]) => !(isIn(path) && path[list.length] === place))
     .map(([path, text]) => [keyOf(behind(path) ? path.with(list.length, /** @type {number} */ (path[list.length]) - 1) : path), text]);
   /** @param {any} value @param {any[]} path */
   const cut = (value, path) => {
