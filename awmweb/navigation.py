@@ -69,7 +69,7 @@ SETTINGS = {
         Entry("models", "Models", needs="runs_it"),
         Entry("environment", "Environment"),
     ),
-    "Help": (Entry("vocabulary", "Legend"),),
+    "Help": (Entry("legend", "Legend"),),
 }
 MINE = (
     Entry("my_answers", "My answers", needs="me"),
@@ -87,9 +87,9 @@ def places(request: HttpRequest, shell: Mapping[str, Any]) -> dict[str, Any]:
 
     def links(entries: tuple[Entry, ...]) -> list[Link]:
         return [
-            Link(one.label, one.glyph, _address(one.page), here in (one.page, *one.within))
-            for one in entries
-            if not one.needs or shell[one.needs]
+            Link(entry.label, entry.glyph, _address(entry.page), here in (entry.page, *entry.within))
+            for entry in entries
+            if not entry.needs or shell[entry.needs]
         ]
 
     settings = {title: links(entries) for title, entries in SETTINGS.items()}

@@ -36,7 +36,7 @@ _ID = re.compile(r"[0-9a-z]{6,20}", re.ASCII)
 
 @dataclass(frozen=True)
 class Found:
-    """One thing by its name, and what tells it from others of that name."""
+    """One thing by its name; `beside` is for things of the same name."""
 
     words: str
     beside: str
@@ -44,14 +44,14 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Group:
+class FoundGroup:
     """What was found of one kind."""
 
     title: str
     items: list[Found]
 
 
-def search(actor: Actor, typed: str) -> list[Group]:
+def search(actor: Actor, typed: str) -> list[FoundGroup]:
     """Return the newest of each kind that has all words, or whose ID begins with the search; kinds without a match are
     left out."""
     # no stored text has a lone surrogate or U+0000, and PostgreSQL takes neither
@@ -59,7 +59,7 @@ def search(actor: Actor, typed: str) -> list[Group]:
     if sum(map(len, words)) < LEAST:
         return []
     finders = {"Episodes": _episodes, "Tasks": _tasks, "Runs": _runs, "Asks": _asks, "Members": _members}
-    groups = [Group(title, finder(actor, words)) for title, finder in finders.items()]
+    groups = [FoundGroup(title, finder(actor, words)) for title, finder in finders.items()]
     return [group for group in groups if group.items]
 
 
@@ -138,8 +138,8 @@ def _asks(actor: Actor, words: list[str]) -> list[Found]:
     rows = list(Ask.objects.filter(pk__in=by_id).select_related("episode"))
     # a question is stored as JSON, in which other letters than ASCII are written as codes
     coded = [_coded(word) for word in words]
-    said = functools.reduce(operator.and_, (_with_any(forms, "question") for forms in coded))
-    named = _newest(Ask.objects.all(), actor, LOOKED["asks"]).filter(said).exclude(pk__in=by_id)
+    in_question = functools.reduce(operator.and_, (_with_any(forms, "question") for forms in coded))
+    named = _newest(Ask.objects.all(), actor, LOOKED["asks"]).filter(in_question).exclude(pk__in=by_id)
     rows += named.select_related("episode").order_by("-created_at", "-pk")[: SHOWN - len(rows)]
     return [Found(_short(one.question), _about(one), reverse("ask", args=[one.pk])) for one in rows]
 
@@ -162,8 +162,8 @@ def _members(actor: Actor, words: list[str]) -> list[Found]:
     rows = Membership.objects.filter(pk__in=ids).select_related("user")
     named = rows.filter(_with_words(words, "user__first_name", "user__last_name", "user__username"))
     return [
-        Found(clean(display_name(one.user)), one.get_role_display(), f"{reverse('people')}#member-{one.pk}")
-        for one in named.order_by("user__first_name", "pk")[:SHOWN]
+        Found(clean(display_name(member.user)), member.get_role_display(), f"{reverse('people')}#member-{member.pk}")
+        for member in named.order_by("user__first_name", "pk")[:SHOWN]
     ]
 
 

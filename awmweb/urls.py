@@ -51,7 +51,7 @@ urlpatterns = [
     path("models/<str:role>/test", views.test_model, name="test_model"),
     path("environment/", views.environment_page, name="environment"),
     path("retention/", pages.retention_page, name="retention"),
-    path("legend/", views.legend, name="vocabulary"),
+    path("legend/", views.legend, name="legend"),
     path("", include("people.urls")),
     path("", include("notices.urls")),
     path("", include("episodes.urls")),

@@ -387,4 +387,4 @@ def environment_page(request: MemberRequest) -> HttpResponse:
 @member_required(may_read)
 def legend(request: MemberRequest) -> HttpResponse:
     context = {"marks": sheet.marks(), "steps": sheet.SAMPLE_STEPS}
-    return render(request, "awmweb/vocabulary.html", context)
+    return render(request, "awmweb/legend.html", context)

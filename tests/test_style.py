@@ -72,7 +72,7 @@ ALLOWED = {
     ("nothing was done", "awmclient/words/endings.py"): "a message to agents",
     ("played", "awmweb/views.py"): "a name in a template",
     ("played", "runs/rewards/__init__.py"): "a type",
-    ("vocabulary", "awmweb/urls.py"): "the name of an address",
+    ("vocabulary", "awmweb/old_addresses.py"): "an address of before",
     ("wall", "awmweb/views.py"): "a name in a template",
     ("wall", "episodes/pages/one.py"): "a name of a module",
 }

@@ -70,7 +70,7 @@ TIERS = {
     "degraded": ", packs declared trusted by the operator",
 }
 _LETTERS = {"off": ("B", ""), "plain": ("E", "e"), "informed": ("I", "e")}
-ARMS = {mode: (*_LETTERS[mode], word) for mode, word in EXPERT_WORDS.items()}
+ARMS = {str(mode): (*_LETTERS[mode], word) for mode, word in EXPERT_WORDS.items()}
 
 
 @register.simple_tag

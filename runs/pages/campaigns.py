@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpResponse, QueryDict
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -74,8 +74,7 @@ def campaigns_page(request: MemberRequest) -> HttpResponse:
 
 def _chosen(request: MemberRequest, typed: str) -> dict[str, Any]:
     """Return the form of *Episodes* for those that a campaign forks, with how many match."""
-    query = QueryDict(typed.removeprefix("?")) if typed else request.GET
-    wish = ListQuery.read(query)
+    wish = ListQuery.of(typed) if typed else ListQuery.read(request.GET)
     wish = ListQuery(wish.said) if wish.said else ListQuery.of(campaigning.FAILED)
     refused, counted = "", ListCounts([], [])
     try:

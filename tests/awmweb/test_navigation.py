@@ -52,7 +52,7 @@ def test_settings_are_apart_from_work(ada):
     assert 'aria-label="Settings" title="Settings" data-here>' in html(as_person(ada).get("/routing/"))
 
 
-def test_each_page_without_a_name_of_its_own_is_called_like_its_title(ada):
+def test_page_without_a_link_is_called_like_its_title(ada):
     """Pages that no link of the header leads to."""
     client, names = as_person(ada), get_resolver().reverse_dict
     for name in (one for one in names if isinstance(one, str) and not names.getlist(one)[0][0][0][1]):
