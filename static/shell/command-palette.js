@@ -41,7 +41,7 @@ export function startPalette() {
   };
   // what another text found is drawn until this one's arrives, and no press opens it
   const outdate = () => {
-    field.dispatchEvent(new CustomEvent("htmx:abort", { bubbles: true }));
+    field.dispatchEvent(new CustomEvent("htmx:abort", { bubbles: true, detail: { elt: field } }));
     found.inert = true;
   };
   let shown = [];
