@@ -10,7 +10,7 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 # Tests that `make test` runs: the others need minutes or packages of their own
 USUAL = not train and not frameworks and not chaos and not long and not image and not llm
 
-.PHONY: run install install-dev install-web lock test test-env test-client costs test-next-django install-asking install-extras install-llm test-llm install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack long chaos image images planted wheels cluster
+.PHONY: run install install-dev install-web lock test test-env test-client costs test-next-django install-asking install-extras install-llm test-llm install-train test-train train-demo train-real strategies prices test-frameworks test-worlds check bench attack long chaos image images planted wheels cluster
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -118,6 +118,10 @@ test-train: install-train
 # A small model learns from demonstrations and from the environment server; SEED=N is another one (docs/training.md)
 train-demo: install-train
 	@.venv-train/bin/python -m examples.train_demo
+
+# SmolLM2 in rounds, each served and tried by the product; small: DESKS=2 HELD=1 TASKS=10 STEPS=20 ROUNDS=sft (docs/training.md)
+train-real: install-train
+	@.venv-train/bin/python -m examples.train_real
 
 # Ways of offering help, each from the same starts over six seeds; goes on where it was killed (docs/training.md)
 strategies: install-train

@@ -34,6 +34,9 @@ SYLLABLES = [
 TABLES, IDS = ("customers", "tickets", "orders"), (100, 200)
 FAMILIES = ("count", "close", "refund", "assign", "agreed")
 """`agreed` needs a fact that only the expert has; the other four do not."""
+UNGUESSED = ("which", "close", "refund", "assign", "agreed")
+"""The same without `count`, whose answer is 1 to 3: a third of all guesses pass, and so does a call that is written as
+text with such a number. `make train-demo` keeps it, because its model from nothing learns it first."""
 DEMONSTRATED = ("alone", "asked", "alone", "offered")
 """How the tasks of a family that do not need the expert are demonstrated, in turn: without one, with a needless ask, or
 with one who is not asked. A learner of these asks about as often where it need not as it does not."""
@@ -46,13 +49,13 @@ CREATE TABLE orders (id INTEGER PRIMARY KEY, customer_id INTEGER NOT NULL, item 
 """  # noqa: E501
 VERIFIER = '''\
 def verify_task_completion(initial_db_path, final_db_path, final_answer=None):
-    """Exactly the expected rows changed, and the answer has the number that was asked for."""
+    """Exactly the expected rows changed, and the answer has the numbers that were asked for."""
     import re
 
     from database_changes import changes
 
-    found, wanted = changes(initial_db_path, final_db_path), {number}
-    said = wanted is None or re.findall(r"\\d+", final_answer or "") == [str(wanted)]
+    found, wanted = changes(initial_db_path, final_db_path), {numbers}
+    said = wanted is None or re.findall(r"\\d+", final_answer or "") == [str(one) for one in wanted]
     return {{"result": "complete" if said and found == {expected} else "others"}}
 '''
 EVIDENCE = '''\
@@ -74,7 +77,7 @@ class Task:
     text: str
     turns: list[Turn]
     expected: dict[str, dict[int, dict[str, list[Any]]]] = field(default_factory=dict)
-    number: int | None = None
+    numbers: list[int] | None = None
     note: str = ""
     name: str = ""
     demo: str = "asked"
@@ -133,7 +136,10 @@ class World:
         if family == "count":
             count = len(open_ones)
             turns = [find, look, {"answer": str(count)}]
-            return Task(family, f"How many open tickets has {name}?", turns, number=count)
+            return Task(family, f"How many open tickets has {name}?", turns, numbers=[count])
+        if family == "which":
+            turns = [find, look, {"answer": ", ".join(map(str, open_ones))}]
+            return Task(family, f"Give the numbers of all open tickets of {name}", turns, numbers=open_ones)
         if family == "close":
             turns = [find, look, *(called("close_ticket", ticket_id=one) for one in open_ones), {"answer": "done"}]
             changed = {one: {"status": ["open", "closed"]} for one in open_ones}
@@ -183,13 +189,14 @@ class World:
 def _write_task(folder: Path, task: Task) -> None:
     folder.mkdir(parents=True)
     changed = {table: {"added": [], "removed": [], "changed": rows} for table, rows in task.expected.items()}
-    kind = "answer_only" if task.number is not None else "normal"
+    kind = "answer_only" if task.numbers is not None else "normal"
     about = {"level": "easy", "needs_expert": bool(task.note), "kind": kind, "expert_note": task.note}
+    about |= {"blockers": [_blocker(task)]} if task.note else {}
     scripts = {"oracle": task.turns, "negative": [{"answer": "I do not know"}], "demo": task.turns}
     criteria = {"success_criteria": "The expected rows changed.", "failure_criteria": "Anything else."}
     files = {
         "task.txt": task.text,
-        "verify_code.py": VERIFIER.format(number=task.number, expected=changed),
+        "verify_code.py": VERIFIER.format(numbers=task.numbers, expected=changed),
         "verify_sql.py": EVIDENCE,
         "about.json": json.dumps(about),
         "scripts.json": json.dumps(scripts),
@@ -197,6 +204,13 @@ def _write_task(folder: Path, task: Task) -> None:
     }
     for name, text in files.items():
         (folder / name).write_text(text)
+
+
+def _blocker(task: Task) -> dict[str, Any]:
+    """Return what is missing in a task, for a simulated human."""
+    about = {"id": "amount", "missing": "The amount that was agreed on.", "holder": "Who spoke with the customer"}
+    asked = {"terms": [["agreed", "agree", "agreement"]], "questions": [f"how much was agreed with {task.name}"]}
+    return {**about, **asked, "answer": task.note}
 
 
 def called(name: str, **arguments: Any) -> Turn:

@@ -1,0 +1,222 @@
+"""The product and the model servers of `make train-real`: what each round asks of them.
+
+Everything that has been done is kept below STATE, and is asked for again by the same keys: a call that was stopped goes
+on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from awmweb.weights.serving import packaged
+from examples.train_demo.house import HELD_FIRST, write_pack
+from examples.train_demo.playing import places
+from examples.train_demo.worlds import UNGUESSED, World
+from tests.running import ROOT, Product, free_ports, product
+
+LIMITS = {"max_steps": 8, "max_asks": 2, "nudge_after": 0, "stall_after": 0}
+NEW_TOKENS = 96
+GREEDY, DRAWN = {"temperature": 0.0, "max_tokens": NEW_TOKENS}, {"temperature": 1.0, "max_tokens": NEW_TOKENS}
+TURN_S = 1800
+"""How long a turn may take: cores that others use write some tokens a second."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is done: desks and tasks to train on and held out, and optimizer steps of a round."""
+
+    seed: int
+    desks: int
+    held: int
+    tasks: int
+    steps: int
+    rollouts: int
+
+    def worlds(self) -> list[World]:
+        return [World(1000 * self.seed + at, UNGUESSED, self.tasks) for at in range(self.desks)]
+
+    def held_worlds(self) -> list[World]:
+        return [World(HELD_FIRST + 1000 * self.seed + at, UNGUESSED, self.tasks) for at in range(self.held)]
+
+
+class Lab:
+    """A running product with an endpoint for each round's model, and the folders of checkpoints."""
+
+    def __init__(self, running: Product, state: Path, ports: dict[str, int], size: Size, say: Say) -> None:
+        self.product, self.state, self.ports, self.size, self.say = running, state, ports, size, say
+        self.agent = running.token("agent")
+        self._http = running.http(running.token("launch"))
+        self._exports = running.http(running.token("export"))
+        self.environment_url = f"http://127.0.0.1:{running.environment['AWMENV_PORT']}"
+        self.held = [one.name for one in places(size.held_worlds())]
+        self.tasks = [one.name for one in places(size.worlds())]
+
+    def load(self) -> None:
+        """Load the desks and pin the held-out ones, unless an earlier call did."""
+        done = self.state / "loaded"
+        if done.exists():
+            return
+        worlds, held = self.size.worlds(), self.size.held_worlds()
+        pack = self.state / "desks"
+        if not pack.exists():
+            write_pack(self.state, [*worlds, *held], "desks")
+        self.say(self.product.manage("loadpack", str(pack), "--unchecked").strip().splitlines()[-1])
+        sides = {"train": worlds, "val": held}
+        split = self.state / "split.json"
+        named = {side: [[one.world.name, one.at] for one in places(some)] for side, some in sides.items()}
+        split.write_text(json.dumps(named))
+        self.say(self.product.manage("build_split", "--read", str(split), "--name", "held").strip())
+        done.touch()
+
+    def file_of(self, name: str) -> Path:
+        """Return a round's GGUF file; the name that it is served under is the round's."""
+        return packaged() if name == "base" else self.state / f"{name}.gguf"
+
+    def folder_of(self, name: str) -> Path:
+        return self.state / "checkpoints" / name
+
+    @contextlib.contextmanager
+    def serving(self, *names: str) -> Iterator[dict[str, str]]:
+        """Serve these rounds' models, and return their addresses."""
+        servers = {name: self._server(name) for name in dict.fromkeys(names)}
+        try:
+            yield {name: _address(server) for name, server in servers.items()}
+        finally:
+            for server in servers.values():
+                server.terminate()
+                server.wait(60)
+
+    def _server(self, name: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "manage.py", "model", "serve", str(self.file_of(name))]
+        command += ["--port", str(self.ports[name])]
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=self.product.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def run(self, key: str, tasks: Sequence[str], arms: Sequence[dict[str, Any]], **plan: Any) -> str:
+        """Run a plan to its end and return its ID. The same key is the same run."""
+        body = {"name": key, "tasks": list(tasks), "arms": list(arms), **LIMITS, "parallel": 4, **plan}
+        made = self._http.post("/runs", json={"name": key, "key": key, "plan": body})
+        if made.is_error:
+            raise RuntimeError(made.text)
+        run, began, shown = str(made.json()["id"]), time.monotonic(), 0.0
+        while (state := self.comparison(run))["state"] not in ("finished", "cancelled"):
+            if time.monotonic() - shown > 30:
+                shown = time.monotonic()
+                counts = [f"{arm['name']} {arm['complete']} complete of {arm['ended']}" for arm in state["arms"]]
+                self.say(f"  {key}: {', '.join(counts)}")
+            time.sleep(2)
+        self.say(f"run {key}: {time.monotonic() - began:.0f} s")
+        return run
+
+    def comparison(self, run: str) -> dict[str, Any]:
+        answer: dict[str, Any] = self._http.get(f"/runs/{run}/comparison").raise_for_status().json()
+        return answer
+
+    def export(self, name: str, kind: str, filters: dict[str, Any], **recipe: Any) -> tuple[list[Any], str]:
+        """Build an export in the product, once; returns its rows and the dataset's name."""
+        kept = self.state / f"{name}.export.json"
+        if not kept.exists():
+            rows, dataset = self._built(name, kind, filters, recipe)
+            kept.write_text(json.dumps({"rows": rows, "dataset": dataset}))
+        stored = json.loads(kept.read_text())
+        return stored["rows"], stored["dataset"]
+
+    def _built(self, name: str, kind: str, filters: dict[str, Any], recipe: dict[str, Any]) -> tuple[list[Any], str]:
+        made = self._exports.post("/exports", json={"format": kind, "filter": filters, **recipe})
+        if made.is_error:
+            raise RuntimeError(made.text)
+        export = made.json()
+        while export["state"] in ("queued", "building"):
+            time.sleep(1)
+            export = self._exports.get(f"/exports/{export['id']}").raise_for_status().json()
+        if export["state"] != "done":
+            raise RuntimeError(f"The export {name} is {export['state']}: {export['problem']}")
+        self.say(f"export {name}: {export['counts']}")
+        if not export["counts"]["rows"]:
+            return [], export["dataset"]
+        text = self._exports.get(f"/exports/{export['id']}/download").raise_for_status().text
+        return [json.loads(line) for line in text.splitlines()], export["dataset"]
+
+    def learn(self, kind: str, begin: str, rows: Sequence[Any], name: str) -> dict[str, Any]:
+        """Train a round's checkpoint in a process of its own, and write it as GGUF; returns what that took."""
+        out = self.folder_of(name)
+        if not out.exists():
+            out.parent.mkdir(parents=True, exist_ok=True)
+            file = self.state / f"{name}.jsonl"
+            file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            self._learner(kind, "--begin", self.folder_of(begin), "--rows", file, "--out", out,
+                          "--steps", self.size.steps, "--seed", self.size.seed)  # fmt: skip
+        if not self.file_of(name).exists():
+            words = self.product.manage(
+                "model", "convert", str(out), str(self.file_of(name)), "--like", str(packaged())
+            )
+            self.say(words.strip())
+        return dict(json.loads((out / "took.json").read_text()))
+
+    def unpack(self) -> None:
+        if not self.folder_of("base").exists():
+            self.folder_of("base").parent.mkdir(parents=True, exist_ok=True)
+            self._learner("base", "--out", self.folder_of("base"))
+
+    def _learner(self, *words: Any) -> None:
+        environment = {**self.product.environment, "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-m", "examples.train_real.learner", *map(str, words)]
+        subprocess.run(command, cwd=ROOT, env=environment, check=True)
+
+    def learner_run(self) -> str:
+        """Return the run that the rounds are reported in."""
+        key = f"learner-{self.size.seed}"
+        made = self._http.post(
+            "/runs", json={"name": f"SmolLM2, seed {self.size.seed}", "key": key, "metadata": {"start": "base"}}
+        )
+        return str(made.raise_for_status().json()["id"])
+
+    def rounds(self, run: str) -> list[dict[str, Any]]:
+        """Return what the product's *Curriculum* shows of the rounds."""
+        answer = self._http.get("/curriculum/rounds", params={"run": run}).raise_for_status()
+        return list(answer.json()["items"])
+
+    def report(self, run: str, number: int, name: str, took: dict[str, Any], dataset: str) -> None:
+        """Report a round as a training step: its checkpoint, and the dataset that it learned from."""
+        body = {"training_step": number, "checkpoint": name, "dataset": dataset or None}
+        body |= {"losses": {"last": took["loss"]}, "components": {"seconds": took["seconds"], "steps": took["steps"]}}
+        with self.product.http(self.agent) as http:
+            http.post(f"/runs/{run}/steps", json=body).raise_for_status()
+
+
+def _address(server: subprocess.Popen[str]) -> str:
+    assert server.stdout is not None
+    for line in server.stdout:
+        if line.startswith("model ready: "):
+            return line.removeprefix("model ready: ").strip()
+    raise RuntimeError("The model's server ended before it was ready.")
+
+
+@contextlib.contextmanager
+def lab(state: Path, names: Sequence[str], size: Size, say: Say) -> Iterator[Lab]:
+    """Start the product on the data of STATE, with an endpoint for each round's model."""
+    state.mkdir(parents=True, exist_ok=True)
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    settings = {"AWMWEB_AGENTS": ",".join(names), "AWMENV_SCHEMAS": "short"}
+    for name, port in ports.items():
+        prefix = f"AWMWEB_AGENT_{name.upper()}_"
+        settings |= {f"{prefix}BASE_URL": f"http://127.0.0.1:{port}/v1", f"{prefix}MODEL": name}
+        settings |= {f"{prefix}TIMEOUT_S": str(TURN_S), f"{prefix}PARALLEL": "1"}
+    with product(state / "product", **settings) as running:
+        say("the product is ready")
+        yield Lab(running, state, ports, size, say)

@@ -1,0 +1,182 @@
+"""Learning from rows of the product's exports, in a process of its own: `python -m examples.train_real.learner`.
+
+Owns how rows become tokens with labels, adapters on the upper layers, and the losses of SFT and DPO. Rows are rendered
+with the very template that the checkpoint is served with, so that a trained model reads what it has learned on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, get_peft_model
+from torch.nn import functional
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from awmweb.weights.serving import CHATML, packaged
+
+OPEN, CLOSE = "<|im_start|>assistant\n", "<|im_end|>"
+PARTS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+UPPER = list(range(16, 30))
+"""Layers with adapters. Nothing flows back below them, which halves the time of a step."""
+RATES = {"sft": 1e-3, "dpo": 1e-4, "grpo": 1e-4}
+BETA = 0.1
+Spans = list[tuple[list[int], list[int]]]
+"""Token IDs, and for each whether it is learned."""
+
+
+def unpacked(folder: Path) -> None:
+    """Write the packaged model as transformers keeps it, with the template that it is served with."""
+    file = packaged()
+    model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+    # unpacked, it is no longer quantized, and transformers saves only what is not
+    model.hf_quantizer, model.is_quantized = None, False
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    tokenizer.chat_template = CHATML.read_text()
+    _save(model, tokenizer, folder)
+
+
+def _save(model: Any, tokenizer: Any, folder: Path) -> None:
+    unfinished = folder.with_name(f"{folder.name}.part")
+    model.save_pretrained(unfinished)
+    tokenizer.save_pretrained(unfinished)
+    unfinished.rename(folder)
+
+
+def labelled(tokenizer: Any, messages: Sequence[Any], tools: Sequence[Any], loss: Sequence[float]) -> Any:
+    """Return the IDs of a conversation, and for each whether it is learned: what the agent wrote in messages with
+    loss, and the end of its turn."""
+    text = tokenizer.apply_chat_template([_plain(one) for one in messages], tools=list(tools), tokenize=False)
+    weights = [weight for message, weight in zip(messages, loss, strict=True) if message["role"] == "assistant"]
+    first, *turns = text.split(OPEN)
+    if len(turns) != len(weights):
+        raise ValueError(f"The template wrote {len(turns)} turns of {len(weights)}.")
+    ids, learned = _encoded(tokenizer, first), []
+    learned = [0] * len(ids)
+    for turn, weight in zip(turns, weights, strict=True):
+        words, end, rest = turn.partition(CLOSE)
+        for part, is_learned in ((OPEN, False), (words + end, weight > 0), (rest, False)):
+            new = _encoded(tokenizer, part)
+            ids, learned = ids + new, learned + [int(is_learned)] * len(new)
+    return ids, learned
+
+
+def _plain(message: Any) -> dict[str, Any]:
+    """Return a message without the columns that a row leaves empty."""
+    return {name: value for name, value in message.items() if value is not None}
+
+
+def _encoded(tokenizer: Any, text: str) -> list[int]:
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def conversations(tokenizer: Any, rows: Sequence[Any]) -> list[Spans]:
+    return [[labelled(tokenizer, row["messages"], row["tools"], row["loss"])] for row in rows]
+
+
+def pairs(tokenizer: Any, rows: Sequence[Any]) -> list[Spans]:
+    """Return the chosen and the rejected side of each pair: each is one action behind the same prompt."""
+    sides: list[Spans] = []
+    for row in rows:
+        both: Spans = []
+        for side in (row["chosen"], row["rejected"]):
+            messages = [*row["prompt"], *side]
+            both.append(labelled(tokenizer, messages, row["tools"], [0] * len(row["prompt"]) + [1] * len(side)))
+        sides.append(both)
+    return sides
+
+
+def logps(model: Any, ids: Sequence[int], learned: Sequence[int]) -> torch.Tensor:
+    """Return the log probabilities of the learned tokens. Logits are made for these alone: there are 49,152 of each."""
+    tensor, at = torch.tensor([ids]), torch.tensor(learned[1:]).nonzero()[:, 0]
+    hidden = model.base_model.model.model(tensor).last_hidden_state[0, at]
+    logits = model.base_model.model.lm_head(hidden)
+    return -functional.cross_entropy(logits, tensor[0, at + 1], reduction="none")
+
+
+def sft_loss(model: Any, spans: Spans) -> torch.Tensor:
+    return -logps(model, *spans[0]).mean()
+
+
+def dpo_loss(model: Any, spans: Spans) -> torch.Tensor:
+    """Return the loss of one pair (Rafailov et al. 2023); without its adapters the model is the reference."""
+    with torch.no_grad(), model.disable_adapter():
+        before = [logps(model, *side).sum() for side in spans]
+    now = [logps(model, *side).sum() for side in spans]
+    return -functional.logsigmoid(BETA * ((now[0] - before[0]) - (now[1] - before[1])))
+
+
+def rollouts(_tokenizer: Any, rows: Sequence[Any]) -> list[Any]:
+    return [[(row["ids"], row["mask"], row["lead"], row["logps"])] for row in rows]
+
+
+def grpo_loss(model: Any, spans: Any) -> torch.Tensor:
+    """Return the clipped loss of one rollout. Its old log-probabilities are those of the server that drew it."""
+    ids, mask, lead, old = spans[0]
+    ratio = torch.exp(logps(model, ids, mask) - torch.tensor(old))
+    return -torch.minimum(ratio * lead, ratio.clamp(0.8, 1.28) * lead).mean()
+
+
+KINDS: dict[str, tuple[Callable[[Any, Sequence[Any]], list[Spans]], Callable[[Any, Spans], torch.Tensor]]] = {
+    "sft": (conversations, sft_loss),
+    "dpo": (pairs, dpo_loss),
+    "grpo": (rollouts, grpo_loss),
+}
+
+
+def trained(kind: str, begin: Path, rows: Sequence[Any], out: Path, steps: int, seed: int) -> dict[str, Any]:
+    """Train adapters on these rows, a row a step, and write the merged model; returns what it took."""
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    read, loss_of = KINDS[kind]
+    tokenizer = AutoTokenizer.from_pretrained(begin)
+    model = AutoModelForCausalLM.from_pretrained(begin, dtype=torch.float32)
+    shape = LoraConfig(r=32, lora_alpha=64, target_modules=PARTS, layers_to_transform=UPPER, task_type="CAUSAL_LM")
+    model = get_peft_model(model, shape)
+    optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad], lr=RATES[kind])
+    data, chance = read(tokenizer, rows), random.Random(seed)  # noqa: S311
+    order: list[Spans] = []
+    losses, began, cpu = list[float](), time.monotonic(), time.process_time()
+    for step in range(1, steps + 1):
+        order = order or chance.sample(data, len(data))
+        loss = loss_of(model, order.pop())
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(float(loss.detach()))
+        print(f"  {kind} {step}/{steps}: loss {losses[-1]:.3f}, {time.monotonic() - began:.0f} s", flush=True)
+    _save(model.merge_and_unload(), tokenizer, out)
+    last = losses[-5:]
+    took = {"seconds": round(time.monotonic() - began), "cpu_seconds": round(time.process_time() - cpu)}
+    lengths = [sum(len(side[0]) for side in spans) for spans in data]
+    return {**took, "steps": steps, "loss": sum(last) / len(last), "tokens": round(sum(lengths) / len(lengths))}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=["base", *KINDS])
+    parser.add_argument("--begin", type=Path)
+    parser.add_argument("--rows", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    if options.kind == "base":
+        unpacked(options.out)
+        return
+    rows = [json.loads(line) for line in options.rows.read_text().splitlines()]
+    about = trained(options.kind, options.begin, rows, options.out, options.steps, options.seed)
+    (options.out / "took.json").write_text(json.dumps(about))
+
+
+if __name__ == "__main__":
+    main()
