@@ -6,7 +6,7 @@ against the whole schema all the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 FULL, SHORT = "full", "short"
@@ -17,6 +17,13 @@ SMALLEST = {-(2**31), -(2**63)}
 _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _LISTED = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _SINGLE = frozenset({"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"})
+
+
+def listed(tools: Sequence[dict[str, Any]], *chosen: Any) -> list[dict[str, Any]]:
+    """Return tools as they are listed: with shorter schemas if any of server and scenario has chosen so."""
+    if SHORT not in chosen:
+        return list(tools)
+    return [{**tool, "input_schema": shorter(tool["input_schema"])} for tool in tools]
 
 
 def shorter(schema: Any, level: int = 0) -> Any:

@@ -511,8 +511,8 @@ LONGEST_MODULE = 500  # lines
 LONG_MODULES = {
     "awmclient/adapters/openenv.py": 578,
     "awmenv/client.py": 566,
-    "awmenv/server/session/scenario.py": 553,
-    "awmweb/settings.py": 575,
+    "awmenv/server/session/scenario.py": 556,
+    "awmweb/settings.py": 590,
     "episodes/record/recording.py": 623,
     "experts/mcp/server.py": 579,
 }

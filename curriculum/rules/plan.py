@@ -28,7 +28,7 @@ class PlannedLevel(BaseModel):
     hint: Annotated[str, Field(max_length=2000)] = ""
 
 
-class OfferedTools(BaseModel):
+class PlannedTools(BaseModel):
     """How many tools a task offers: those that its oracle or demonstration calls, and others up to `per_task`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -51,7 +51,7 @@ class CurriculumPlan(BaseModel):
     group_size: Annotated[int, Field(ge=2, le=1024)] = 8
     method: Literal["uniform", "uncertainty", "regret"] = "uncertainty"
     reference: Annotated[str, Field(max_length=40)] = ""
-    tools: OfferedTools | None = None
+    tools: PlannedTools | None = None
     levels: Annotated[tuple[PlannedLevel, ...], Field(min_length=1, max_length=10)] = tuple(
         PlannedLevel(name=one.name, above=one.above) for one in LEVELS
     )

@@ -19,7 +19,7 @@ from episodes.visible import visibility
 from people.access import Actor, sees_outcomes
 from people.errors import WrongScope
 from people.models import Project
-from runs.show.held_out import Tally, TriedModel, tried
+from runs.show.held_out import CountedShare, TriedModel, tried
 
 SHOWN = 50
 
@@ -53,7 +53,7 @@ class Round:
     tried: TriedModel
 
     @property
-    def shares(self) -> list[tuple[str, Tally]]:
+    def shares(self) -> list[tuple[str, CountedShare]]:
         """The counts of the page, with the heads of their columns."""
         done = self.tried
         return [
@@ -106,11 +106,16 @@ def listed(actor: Actor, run_pk: str) -> schema.LearnerRounds:
     return schema.LearnerRounds(run=run.pk, items=[_item(one) for one in rounds_of(run)])
 
 
-def _item(one: Round) -> schema.LearnerRound:
-    def tally(counts: Tally) -> schema.Tally:
+def _item(shown: Round) -> schema.LearnerRound:
+    def tally(counts: CountedShare) -> schema.Tally:
         return schema.Tally(part=counts.part, of=counts.of)
 
-    shares = {name: tally(getattr(one.tried, name)) for name in ("complete", "alone", "needed", "needless")}
-    about = {"training_step": one.step, "checkpoint": one.checkpoint, "at": one.at, "dataset": one.dataset or None}
-    rows = one.learned_from.rows if one.learned_from else None
-    return schema.LearnerRound(**about, rows=rows, **shares, human_minutes=round(one.minutes, 2))
+    shares = {name: tally(getattr(shown.tried, name)) for name in ("complete", "alone", "needed", "needless")}
+    about = {
+        "training_step": shown.step,
+        "checkpoint": shown.checkpoint,
+        "at": shown.at,
+        "dataset": shown.dataset or None,
+    }
+    rows = shown.learned_from.rows if shown.learned_from else None
+    return schema.LearnerRound(**about, rows=rows, **shares, human_minutes=round(shown.minutes, 2))

@@ -208,7 +208,7 @@ def _write_task(folder: Path, task: Task) -> None:
 
 def _blocker(task: Task) -> dict[str, Any]:
     """Return what is missing in a task, for a simulated human."""
-    about = {"id": "amount", "missing": "The amount that was agreed on.", "holder": "Who spoke with the customer"}
+    about = {"id": "amount", "missing": "The amount that was agreed on.", "holder": "The person who took the call"}
     asked = {"terms": [["agreed", "agree", "agreement"]], "questions": [f"how much was agreed with {task.name}"]}
     return {**about, **asked, "answer": task.note}
 

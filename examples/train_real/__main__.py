@@ -85,7 +85,7 @@ class Rounds:
         return self._sampled("ask", ASKING)
 
     def alone(self) -> dict[str, Any] | None:
-        """The same, with as many steps, without anyone to ask."""
+        """Learn from the same without anyone to ask, with as many steps."""
         return self._sampled("alone", {"expert": "off"})
 
     def _sampled(self, name: str, help_of: dict[str, Any]) -> dict[str, Any] | None:

@@ -1,6 +1,6 @@
-"""Reads: policies of an operator that play any environment: a file of scripts, and a Python function by name.
+"""Reads: policies of an operator for any environment: a file of scripts, and a Python function by name.
 
-Scripts of packs are for tasks of packs; a server of others has none. A file lies in `scripts/` of the data folder, a
+Scripts of packs are for tasks of packs; a server of others has none. A file is in `scripts/` of the data folder, a
 function is named in `AWMWEB_POLICIES`: a plan can come from anywhere, so it names neither a path nor a module.
 """
 

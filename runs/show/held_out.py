@@ -20,7 +20,7 @@ from runs.show.comparison import counted_as
 
 
 @dataclass
-class Tally:
+class CountedShare:
     """How many of how many."""
 
     part: int = 0
@@ -34,12 +34,12 @@ class Tally:
 class TriedModel:
     """Counts over the held-out episodes of a model that count, and the time of people over all of its episodes."""
 
-    complete: Tally = field(default_factory=Tally)
-    alone: Tally = field(default_factory=Tally)
+    complete: CountedShare = field(default_factory=CountedShare)
+    alone: CountedShare = field(default_factory=CountedShare)
     """Those without an expert."""
-    needed: Tally = field(default_factory=Tally)
+    needed: CountedShare = field(default_factory=CountedShare)
     """Of episodes whose task lacks a fact and that could ask: those that asked for it."""
-    needless: Tally = field(default_factory=Tally)
+    needless: CountedShare = field(default_factory=CountedShare)
     """Of episodes whose task lacks none and that could ask: those that asked."""
     human_s: float = 0.0
     """From claim to answer, as in a run's comparison: answers of programs take none."""

@@ -11,7 +11,7 @@ from examples.train_real import page
 TASKS = 10
 
 
-def test_tasks_without_a_fact_have_its_registry_and_no_guess_passes(tmp_path):
+def test_tasks_that_lack_a_fact_have_its_registry(tmp_path):
     world = World(1, UNGUESSED, TASKS)
     write_worlds(tmp_path / "sources", [world])
     for at, task in enumerate(world.tasks):

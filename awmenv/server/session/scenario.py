@@ -326,7 +326,8 @@ class ScenarioPool:
             template.census = Census(await loading.hear_pid(leash))
             with channel:
                 loaded = await loading.hear_load(channel, await self._to_load(template, pack, scenario, with_app))
-            template.tools = ToolList(await self._listed(pack, scenario, loaded.tools))
+            row = await asyncio.to_thread(pack.row, "scenario", scenario) or {}
+            template.tools = ToolList(schemas.listed(loaded.tools, self.settings.schemas, row.get("schemas")))
             template.report = loaded.report
             self.reports[scenario] = loaded.report
             if with_app:
@@ -339,12 +340,6 @@ class ScenarioPool:
             raise
         self._homes[home] = template  # while it loaded, its disk was watched there: who ends a template also says why
         return template
-
-    async def _listed(self, pack: Pack, scenario: str, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        row = await asyncio.to_thread(pack.row, "scenario", scenario) or {}
-        if schemas.SHORT not in (self.settings.schemas, row.get("schemas")):
-            return tools
-        return [{**tool, "input_schema": schemas.shorter(tool["input_schema"])} for tool in tools]
 
     async def _to_load(self, template: Template, pack: Pack, scenario: str, with_app: bool) -> loading.LoadRequest:
         statements = await asyncio.to_thread(pack.statements, scenario)
