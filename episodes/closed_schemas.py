@@ -91,8 +91,10 @@ class Closed:
         if not isinstance(schema, dict | bool):
             self._note(place, "a schema is an object, true or false")
             return True
-        made: dict[str, Any] = {} if schema is not False else {"not": {}}  # which an error names with its place
+        made: dict[str, Any] = {}
         self._places[pointer] = made
+        if schema is False:  # what fits nothing, as an error names it with its place
+            made["not"] = self._places[f"{pointer}/not"] = {}
         # what is missing is named behind what does not fit
         for keyword, value in sorted(schema.items(), key=_is_last) if isinstance(schema, dict) else ():
             self._take(made, keyword, value, f"{pointer}/{_escaped(keyword)}", f"{place}.{keyword[:60]}")

@@ -270,6 +270,12 @@ def test_page_names_the_field_and_not_the_path(asked, edo, typed, decision, word
     assert reply.status_code == 422 and reply.json()["error"]["message"].startswith(words)
 
 
+def test_form_that_takes_no_other_field_refuses_one(asked, edo):
+    ask = asked(kind="form", response_schema={"type": "object", "properties": {}, "additionalProperties": False})
+    with pytest.raises(Misfit, match=r"decision.value.a is not taken\."):
+        decide(edo, ask, {"value": {"a": 1}})
+
+
 def test_page_gets_all_places_of_a_form_that_do_not_fit(asked, edo):
     person = {"type": "object", "required": ["name"], "properties": {"mail": {"type": "string", "format": "email"}}}
     fields = {"day": {"type": "string", "format": "date"}, "people": {"type": "array", "items": {"$ref": "#/$defs/p"}}}
