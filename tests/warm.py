@@ -33,13 +33,15 @@ class Warm:
         self.program, self.libraries, self.turn = program, libraries, threading.Lock()
         self.line: socket.socket | None = None
 
-    def start(self, *arguments: str, environment: Mapping[str, str]) -> Fork:
-        """Do what `python -m PROGRAM ARGUMENTS` does, with stdout and stderr in one pipe."""
+    def start(self, *arguments: str, environment: Mapping[str, str], nursery: Sequence[int] = ()) -> Fork:
+        """Do what `python -m PROGRAM ARGUMENTS` does, with stdout and stderr in one pipe. If the socket of a
+        nursery is given, its zygotes come from there.
+        """
         read, write = os.pipe()
         try:
             # as an interpreter of its own would, it has this process's limit of open files
             limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-            pid = self.ask({"arguments": arguments, "environment": dict(environment), "limit": limit}, write)
+            pid = self.ask({"arguments": arguments, "environment": dict(environment), "limit": limit}, write, *nursery)
         finally:
             os.close(write)
         return Fork(self, int(pid), read)
@@ -107,7 +109,9 @@ class Fork:
         self.send_signal(9)
 
 
-def _run(program: str, said: int, *, arguments: Sequence[str], environment: Mapping[str, str], limit: Any) -> NoReturn:
+def _run(
+    program: str, said: int, *nursery: int, arguments: Sequence[str], environment: Mapping[str, str], limit: Any
+) -> NoReturn:
     """Become the program, in a fork, and end as it does."""
     resource.setrlimit(resource.RLIMIT_NOFILE, tuple(limit))
     for number in (1, 2):
@@ -117,6 +121,8 @@ def _run(program: str, said: int, *, arguments: Sequence[str], environment: Mapp
     os.environ.clear()
     os.environ.update(environment)
     sys.argv[1:] = arguments
+    for line in nursery:
+        import_module("tests.nursery").take_from(line)
     runpy.run_module(program, run_name="__main__", alter_sys=True)
     sys.exit(0)
 
@@ -132,7 +138,7 @@ def main() -> None:
     del sys.modules[name]  # each fork runs it
     gc.freeze()
     while True:
-        text, files, _, _ = socket.recv_fds(line, 1 << 20, 1)
+        text, files, _, _ = socket.recv_fds(line, 1 << 20, 2)
         if not text:
             return
         question, answer = json.loads(text), None
@@ -141,9 +147,9 @@ def main() -> None:
             answer = os.waitstatus_to_exitcode(status) if pid else None
         elif (answer := os.fork()) == 0:
             line.close()
-            _run(program, files[0], **question)
-        else:
-            os.close(files[0])
+            _run(program, *files, **question)
+        for file in files:
+            os.close(file)
         line.send(json.dumps(answer).encode())
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import nursery
 from tests.warm import CAN_FORK, Fork, Warm
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,8 +52,10 @@ def start_server(
     user: int | None = None,
     python: str = sys.executable,
     program: tuple[str, ...] = PROGRAM,
+    own_zygotes: bool = False,
     **environment: str,
 ) -> Server:
+    """Start a server and wait for it. A test that looks at its processes needs `own_zygotes`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -60,7 +63,7 @@ def start_server(
     env |= {"AWMENV_RUN_DIR": str(run_dir), "AWMENV_CACHE_DIR": str(run_dir / "cache"), **environment}
     arguments = ["--packs", str(packs), "--port", str(port)]
     if (user, python, program) == (None, sys.executable, PROGRAM) and _tell_no_interpreter(environment):
-        process = launch(*arguments, environment=env)
+        process = launch(*arguments, environment=env, own_zygotes=own_zygotes)
     else:
         process = subprocess.Popen(
             [python, *program, *arguments], cwd=ROOT, env=env, user=user, group=user,
@@ -71,10 +74,10 @@ def start_server(
     return server
 
 
-def launch(*arguments: str, environment: Mapping[str, str]) -> subprocess.Popen[str] | Fork:
+def launch(*arguments: str, environment: Mapping[str, str], own_zygotes: bool = True) -> subprocess.Popen[str] | Fork:
     """Start the server's program, as a fork where the system has what tests need of one."""
     if CAN_FORK:
-        return WARM.start(*arguments, environment=environment)
+        return WARM.start(*arguments, environment=environment, nursery=[] if own_zygotes else [nursery.line()])
     return subprocess.Popen(
         [sys.executable, *PROGRAM, *arguments],
         cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -133,18 +136,26 @@ def tmp_path(tmp_path_factory: OpenFolders) -> Path:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: OpenFolders) -> Iterator[Server]:
     """One server over the tiny pack, shared by all tests that leave it as they found it."""
-    running = start_server(tmp_path_factory.mktemp("awmenv"))
+    running = start_server(tmp_path_factory.mktemp("awmenv"), own_zygotes=True)
     yield running
     running.stop()
 
 
+OF_PROCESSES = (
+    "hostile_scenarios", "lifetimes", "lost_worlds", "ordinary_user", "pacing", "restoring", "sharing", "spans",
+    "strays", "threads", "tier_probes", "turns", "worlds",
+)  # fmt: skip
+"""Files whose tests look at a server's processes, or at what its sandboxes can reach."""
+
+
 @pytest.fixture
-def make_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+def make_server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., Server]]:
     """Servers of a test's own, ended with the test."""
     made: list[Server] = []
+    own_zygotes = request.path.stem.removeprefix("test_") in OF_PROCESSES
 
     def make(packs: Path = TINY, user: int | None = None, python: str = sys.executable, **environment: str) -> Server:
-        made.append(start_server(tmp_path, packs, user, python, **environment))
+        made.append(start_server(tmp_path, packs, user, python, own_zygotes=own_zygotes, **environment))
         return made[-1]
 
     yield make

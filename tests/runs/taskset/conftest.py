@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from runs.taskset import checking
+from tests import nursery
 from tests.warm import CAN_FORK, Warm
 
 WARM = Warm("awmenv.server.checkpack")
@@ -19,7 +20,7 @@ def warm_checks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def started(command, **how):
         assert command[1:3] == ["-m", "awmenv.server.checkpack"], command
-        return WARM.start(*command[3:], environment=how["env"])
+        return WARM.start(*command[3:], environment=how["env"], nursery=[nursery.line()])
 
     kept = {name: getattr(subprocess, name) for name in ("DEVNULL", "PIPE", "STDOUT")}
     monkeypatch.setattr(checking, "subprocess", SimpleNamespace(Popen=started, **kept))

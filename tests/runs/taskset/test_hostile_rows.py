@@ -51,7 +51,7 @@ def most_held(process: psutil.Process) -> int:
     """The most bytes of memory that a process has had so far; 0 if it has ended."""
     try:
         found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # between the opening and the reading
         return 0
     return int(found[1]) * 1024 if found else 0
 
