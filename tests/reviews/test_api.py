@@ -10,7 +10,7 @@ from django.utils import timezone
 from episodes.models import Episode, VerifierVersion
 from episodes.record import rejudging
 from episodes.record.saved_views import EPISODE_VIEWS
-from reviews.models import Annotation, CourtCase, ReviewQueue, Verdict
+from reviews.models import Annotation, CourtCase, Preference, ReviewQueue, Verdict
 from reviews.record import annotating, assigning, correcting, court, schemas
 from reviews.visible.places import Place
 from tests.browsing import as_person, html
@@ -225,3 +225,18 @@ def test_rulings_hold_repaired_code_for_those_who_rule(ada, project):
     assert as_person(viewer).get("/verifiers/helpdesk_1/0/").status_code == 403
     shown = html(as_person(ada).get("/verifiers/helpdesk_1/0/"))
     assert "is judged by the verifier of its pack." in shown and "def verify_task_completion" in shown
+
+
+def test_program_compares_a_pair_as_it_was_listed(program, ada, episode):
+    ended(ada, "two", row=8)
+    queue = assigning.create_queue(ada, "Pairs", kind="pairwise", rubric=["Which is clearer?"])
+    assigning.fill(ada, queue.pk, Episode.objects.all())
+    [listed] = program.get(f"/reviews?queue={queue.pk}").json()["reviews"]
+    assert {listed["episode"], listed["other"]} == set(queue.reviews.get().episode_ids)
+    lease = program(f"/reviews/{listed['id']}/claim").json()["lease_token"]
+    said = {"lease_token": lease, "choice": "b", "answers": {"Which is clearer?": "equal"}}
+    assert program(f"/reviews/{listed['id']}/preference", {**said, "choice": "c"}).status_code == 422
+    answer = program(f"/reviews/{listed['id']}/preference", said).json()
+    row = Preference.objects.get()
+    assert (answer["choice"], answer["blind"], row.author_kind) == ("b", True, "code")
+    assert (row.choice == "second") == (listed["other"] == row.review.other_id)
