@@ -533,6 +533,8 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
 CELERY_TIMEZONE = "UTC"
 CELERY_TASK_ROUTES = {"runs.tasks.play": {"queue": "rollouts"}}
+# what is late by more than half a day waits for the next night
+DAY = {"expires": 43_200}
 # A tick that could not run in time expires: the next one does the same work.
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "experts.tasks.sweep", "schedule": 5.0, "options": {"expires": 5}},
@@ -546,13 +548,9 @@ CELERY_BEAT_SCHEDULE = {
     "settle_traces": {"task": "imports.tasks.settle", "schedule": 15.0, "options": {"expires": 15}},
     "wake": {"task": "runs.tasks.wake", "schedule": 10.0, "options": {"expires": 10}},
     "withdraw": {"task": "runs.tasks.withdraw", "schedule": 20.0, "options": {"expires": 20}},
-    # at night in Europe and the Americas; what is late by more than half a day waits for the next night
-    "retain": {"task": "awmweb.tasks.retain", "schedule": crontab(hour=3, minute=20), "options": {"expires": 43_200}},
-    "make_partitions": {
-        "task": "awmweb.tasks.make_partitions",
-        "schedule": crontab(hour=2, minute=40),
-        "options": {"expires": 43_200},
-    },
+    # at night in Europe and the Americas
+    "retain": {"task": "awmweb.tasks.retain", "schedule": crontab(hour=3, minute=20), "options": DAY},
+    "make_partitions": {"task": "awmweb.tasks.make_partitions", "schedule": crontab(hour=2, minute=40), "options": DAY},
     "fill_queues": {"task": "reviews.tasks.fill_queues", "schedule": 60.0, "options": {"expires": 60}},
     "pay_ended": {"task": "runs.tasks.pay_ended", "schedule": 15.0, "options": {"expires": 15}},
 }

@@ -1,6 +1,6 @@
 """What do people say about an episode afterward?
 
-    models         annotations, verdicts, queues, corrections, rulings
+    models/        annotations, verdicts, queues, corrections, rulings
     errors         refusals of reviewing
     visible/       annotations and rulings that an actor sees
     statistics/    agreement, progress, worth of a look

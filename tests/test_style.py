@@ -512,7 +512,7 @@ LONG_MODULES = {
     "awmclient/adapters/openenv.py": 578,
     "awmenv/client.py": 566,
     "awmenv/server/session/scenario.py": 556,
-    "awmweb/settings.py": 590,
+    "awmweb/settings.py": 587,
     "episodes/record/recording.py": 623,
     "experts/mcp/server.py": 579,
 }

@@ -33,7 +33,7 @@ LIMITS: dict[str, list[tuple[str, str]]] = {
         ("An episode in which a person acts as the agent ends without a turn after", "runs.play.person.FORGOTTEN"),
     ],
     "Reviews and comments": [
-        ("A claim of a review ends, unless its queue says otherwise, after", "reviews.models.LEASE_S"),
+        ("A claim of a review ends, unless its queue says otherwise, after", "reviews.models.queues.LEASE_S"),
         ("Who wrote below a comment is notified of further ones for", "reviews.notifications.LISTENS_FOR"),
     ],
     "Runs and forks": [

@@ -102,12 +102,12 @@ def _fill(rule: QueueRule) -> int:
 
 def _author(rule: QueueRule) -> Actor:
     """Return who made a rule, with their present rights. Raises `Invalid` if they may not fill queues any more."""
-    user = rule.author_key.removeprefix("user:")
     members = Membership.objects.current(timezone.now()).filter(project=rule.queue.project_id)
-    mine = members.select_related("project", "user").filter(user_id=int(user) if user.isdecimal() else 0).first()
-    if mine is None or not holds(person(mine), may_set_reviews):
+    people = [person(one) for one in members.select_related("project", "user")]
+    author = next((one for one in people if one.key == rule.author_key), None)
+    if author is None or not holds(author, may_set_reviews):
         raise Invalid(f"{rule.author} can't fill queues any more. Set the rule again.")
-    return person(mine)
+    return author
 
 
 def drawn(episodes: QuerySet[Episode], rule: QueueRule) -> QuerySet[Episode]:
