@@ -379,7 +379,7 @@ def _refuse_unfit(actor: Actor, review: Review) -> None:
         raise Declined
     if Verdict.objects.filter(same, review=review, is_late=False).exists():
         raise AlreadyReviewed
-    if Preference.objects.counted().filter(same, review=review).exists():
+    if review.other_id is not None and Preference.objects.counted().filter(same, review=review).exists():
         raise AlreadyReviewed
     if not all(worth.is_settled(one) for one in (review.episode, review.other) if one is not None):
         raise NotSettled

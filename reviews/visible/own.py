@@ -35,22 +35,22 @@ def own_reviews(actor: Actor, queue: ReviewQueue, limit: int) -> list[OwnReview]
     """Return the reviews that a person gave, holds or declined, newest first."""
     slots = queue.slots.filter(holder=actor.key, state__in=[SlotState.SUBMITTED, SlotState.CLAIMED])
     rows = list(slots.select_related("review__episode").order_by("-claimed_at")[:limit])
-    by_review = said_by(actor, [one.review for one in rows if one.state == SlotState.SUBMITTED])
+    by_review = said_by(actor, queue, [one.review for one in rows if one.state == SlotState.SUBMITTED])
     own = [by_review.get(one.review_id) or OwnReview(one.review, "Claimed", at=one.claimed_at) for one in rows]
     declines = ReviewDecline.objects.filter(review__queue=queue, author_key=actor.key).order_by("-at")
     own += [OwnReview(one.review, "Declined", at=one.at) for one in declines.select_related("review__episode")[:limit]]
     return own[:limit]
 
 
-def said_by(actor: Actor, reviews: Iterable[Review]) -> dict[str, OwnReview]:
+def said_by(actor: Actor, queue: ReviewQueue, reviews: Iterable[Review]) -> dict[str, OwnReview]:
     """Return what a person gave on these reviews, by review: a verdict, or an answer on a pair."""
     by_id = {one.pk: one for one in reviews}
+    if queue.is_pairwise:
+        pairs = Preference.objects.counted().filter(review__in=by_id, author_key__in=actor.keys)
+        return {row.review_id: OwnReview(by_id[row.review_id], shown_choice(row), at=row.created_at) for row in pairs}
     verdicts = Verdict.objects.counted().filter(review__in=by_id, author_key__in=actor.keys)
     outcomes = visibility.verdict_types(actor, [one.episode_id for one in by_id.values()])
-    on_episodes = {one.review_id: _verdict(one, by_id[one.review_id], outcomes) for one in verdicts}
-    pairs = Preference.objects.counted().filter(review__in=by_id, author_key__in=actor.keys)
-    on_pairs = {row.review_id: OwnReview(by_id[row.review_id], shown_choice(row), at=row.created_at) for row in pairs}
-    return on_episodes | on_pairs
+    return {one.review_id: _verdict(one, by_id[one.review_id], outcomes) for one in verdicts}
 
 
 def _verdict(verdict: Verdict, review: Review, outcomes: dict[str, str]) -> OwnReview:
