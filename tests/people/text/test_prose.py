@@ -125,7 +125,10 @@ def test_markdown_that_nests_deeper_than_drawn_is_text():
     ("text", "asking"),
     [
         ("It fails. Should I go on? The rest is done.", "Should I go on?"),
-        ("The test fails with:\n\n```\na ? b : c?\n```\n\nShould I change **3.5** or `x`?", "Should I change 3.5 or x?"),
+        (
+            "The test fails with:\n\n```\na ? b : c?\n```\n\nShould I change **3.5** or `x`?",
+            "Should I change 3.5 or x?",
+        ),
         ("Which of the two (the old or the new one?)", "Which of the two (the old or the new one?)"),
         ("第一个还是第二个？谢谢。", "第一个还是第二个？"),
         ("No question here.", ""),
