@@ -52,10 +52,10 @@ def start_server(
     user: int | None = None,
     python: str = sys.executable,
     program: tuple[str, ...] = PROGRAM,
-    own_zygotes: bool = False,
+    own_zygotes: bool = True,
     **environment: str,
 ) -> Server:
-    """Start a server and wait for it. A test that looks at its processes needs `own_zygotes`."""
+    """Start a server and wait for it. Without `own_zygotes` no test may look at its processes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -136,7 +136,7 @@ def tmp_path(tmp_path_factory: OpenFolders) -> Path:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: OpenFolders) -> Iterator[Server]:
     """One server over the tiny pack, shared by all tests that leave it as they found it."""
-    running = start_server(tmp_path_factory.mktemp("awmenv"), own_zygotes=True)
+    running = start_server(tmp_path_factory.mktemp("awmenv"))
     yield running
     running.stop()
 

@@ -38,7 +38,7 @@ def partial_pack(folder: Path, name: str = "open_1") -> Path:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: OpenFolders) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("partial")
-    running = start_server(folder, pack(partial_pack(folder / "pack"), name="whole_1"))
+    running = start_server(folder, pack(partial_pack(folder / "pack"), name="whole_1"), own_zygotes=False)
     yield running
     running.stop()
 

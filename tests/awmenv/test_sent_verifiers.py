@@ -22,7 +22,7 @@ def server():
     folders = OpenFolders()
     folder = folders.mktemp("awmenv")
     (folder / "key").write_text(KEY)
-    running = start_server(folder, TINY, AWMENV_ATTEST_KEY_FILE=str(folder / "key"))
+    running = start_server(folder, TINY, own_zygotes=False, AWMENV_ATTEST_KEY_FILE=str(folder / "key"))
     yield running
     running.stop()
     folders.remove()

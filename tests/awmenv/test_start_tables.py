@@ -23,7 +23,7 @@ KEY = "k" * 40
 def keyed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("keyed")
     (folder / "key").write_text(KEY)
-    server = start_server(folder, TINY, AWMENV_ATTEST_KEY_FILE=str(folder / "key"))
+    server = start_server(folder, TINY, own_zygotes=False, AWMENV_ATTEST_KEY_FILE=str(folder / "key"))
     yield server
     server.stop()
 
@@ -95,7 +95,7 @@ async def test_neither_channel_tells_start_tables(keyed):
 
 
 def test_server_without_a_key_answers_no_question(tmp_path):
-    server = start_server(tmp_path, TINY)
+    server = start_server(tmp_path, TINY, own_zygotes=False)
     try:
         status, said = ask(server, question("", about({"clock": 1, "digest": "0"})))
         assert status == 403 and "AWMENV_ATTEST_KEY_FILE" in said["detail"]

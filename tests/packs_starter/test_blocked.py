@@ -63,7 +63,7 @@ def test_fact_is_in_the_registry_and_the_verifier_alone(pack: Pack) -> None:
 
 async def test_only_the_fact_completes_a_blocked_task(pack: Pack) -> None:
     folders = OpenFolders()
-    server = start_server(folders.mktemp("awmenv"), FOLDER)
+    server = start_server(folders.mktemp("awmenv"), FOLDER, own_zygotes=False)
 
     async def play(task: tuple[str, int], turns: Turns) -> str:
         async with EnvironmentClient(server.url) as env:

@@ -18,7 +18,7 @@ TIMES = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?")
 def url() -> Iterator[str]:
     """One server over the starter pack for all tests here."""
     folders = OpenFolders()
-    running = start_server(folders.mktemp("awmenv"), ROOT / "packs" / "starter")
+    running = start_server(folders.mktemp("awmenv"), ROOT / "packs" / "starter", own_zygotes=False)
     yield running.url
     running.stop()
     folders.remove()

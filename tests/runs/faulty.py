@@ -228,7 +228,7 @@ def words():
     """A server with the pack of words, and the folder that has it."""
     folders = OpenFolders()
     folder = folders.mktemp("var")
-    running = start_server(folders.mktemp("awmenv"), pack(folder / "packs" / "words"))
+    running = start_server(folders.mktemp("awmenv"), pack(folder / "packs" / "words"), own_zygotes=False)
     yield running, folder
     running.stop()
     folders.remove()

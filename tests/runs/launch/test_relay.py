@@ -176,7 +176,7 @@ def served(settings, tmp_path):
     (folder / "scripts.jsonl").write_text(
         json.dumps({"scenario": "open_1", "task_idx": 0, "scripts": {"oracle": SCRIPT}}) + "\n"
     )
-    server = start_server(folders.mktemp("run"), folder)
+    server = start_server(folders.mktemp("run"), folder, own_zygotes=False)
     settings.AWMENV_URL = server.url
     yield
     server.stop()

@@ -66,7 +66,7 @@ def test_queued_episode_waits_for_a_server_and_starts_later(settings, ada, episo
     page = html(as_person(ada).get(f"/episodes/{episode.pk}/"))
     assert "Queued. The environment server did not respond." in page and "at ws://127.0.0.1:9" in page
     folders = OpenFolders()
-    server = start_server(folders.mktemp("run"), folder)
+    server = start_server(folders.mktemp("run"), folder, own_zygotes=False)
     try:
         settings.AWMENV_URL = server.url
         playing.play(episode.pk, WORKER)
@@ -83,7 +83,7 @@ def test_replaced_version_is_a_fault_of_the_environment(settings, episode, folde
     planned = episode.scenario_digest
     (folder / "scripts.jsonl").write_text((folder / "scripts.jsonl").read_text().replace("done", "made"))
     folders = OpenFolders()
-    server = start_server(folders.mktemp("run"), folder)
+    server = start_server(folders.mktemp("run"), folder, own_zygotes=False)
     try:
         settings.AWMENV_URL = server.url
         playing.play(episode.pk, WORKER)
@@ -169,7 +169,7 @@ def test_outcome_that_the_database_lost_is_fetched_later(settings, episode, fold
     called = []
     monkeypatch.setattr(launching, "judge_later", lambda pk, delay_s=0: called.append((pk, delay_s)))
     folders = OpenFolders()
-    server = start_server(folders.mktemp("run"), folder)
+    server = start_server(folders.mktemp("run"), folder, own_zygotes=False)
 
     def away(*_about):
         raise OperationalError("the database is restarting")

@@ -26,7 +26,7 @@ STARTER = ROOT / "packs" / "starter"
 @pytest.fixture(scope="module")
 def server():
     folders = OpenFolders()
-    running = start_server(folders.mktemp("awmenv"), STARTER)
+    running = start_server(folders.mktemp("awmenv"), STARTER, own_zygotes=False)
     yield running
     running.stop()
     folders.remove()

@@ -49,7 +49,7 @@ def folder():
 @pytest.fixture(scope="module")
 def server(folder):
     folders = OpenFolders()
-    running = start_server(folders.mktemp("awmenv"), folder)
+    running = start_server(folders.mktemp("awmenv"), folder, own_zygotes=False)
     yield running
     running.stop()
     folders.remove()

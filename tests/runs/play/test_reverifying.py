@@ -44,7 +44,7 @@ def words():
     rows = pack(folder / "packs" / "words")
     verifier = {"scenario": "words_1", "task_idx": 0, "verification": {"code": FAULTY}}
     (rows / "gen_verifier.pure_code.jsonl").write_text(json.dumps(verifier) + "\n")
-    running = start_server(run, rows, AWMENV_ATTEST_KEY_FILE=str(run / "key"))
+    running = start_server(run, rows, own_zygotes=False, AWMENV_ATTEST_KEY_FILE=str(run / "key"))
     yield running, folder
     running.stop()
     folders.remove()

@@ -36,7 +36,7 @@ def world(settings, tmp_path, monkeypatch):
     rows = [{"scenario": name, "task_idx": 0, "scripts": {"oracle": SCRIPT}} for name in ("open_1", "whole_1")]
     (folder / "scripts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: None)
-    server = start_server(folders.mktemp("run"), folder)
+    server = start_server(folders.mktemp("run"), folder, own_zygotes=False)
     settings.AWMENV_URL = f"ws://127.0.0.1:{server.port}/ws"
     yield server
     server.stop()
