@@ -370,7 +370,7 @@ def _quantile(freedom: float) -> float:
         steps = 400
         width = angle / steps
         weights = (1 if n in (0, steps) else 4 if n % 2 else 2 for n in range(steps + 1))
-        area = width / 3 * sum(w * math.cos(n * width) ** (freedom - 1) for n, w in enumerate(weights))
+        area: float = width / 3 * sum(w * math.cos(n * width) ** (freedom - 1) for n, w in enumerate(weights))
         return 0.475 - area / whole / 2
 
     return math.sqrt(freedom) * math.tan(_root(short, 0.0, math.pi / 2 - 1e-9))

@@ -224,11 +224,11 @@ def _figure(points: list[Point], effort: Effort, at_random: Sequence[RandomAskin
     far = max(1.0, effort.of(order[-1]))
     data = []
     if at_random:
-        ends_of = [[(one.per_task, 100 * one.interval[side]) for one in at_random] for side in (0, 1)]
-        data.append(figures.band(*ends_of, RANDOM))
-        hover = [f"random offers, {percent(one.complete)} with {one.per_task:.2f} {effort.words}" for one in at_random]
-        line = [(one.per_task, 100 * one.complete) for one in at_random]
-        data.append(figures.line(line, RANDOM, hover) | DOTTED)
+        low, high = ([(one.per_task, 100 * one.interval[side]) for one in at_random] for side in (0, 1))
+        data.append(figures.band(low, high, RANDOM))
+        words = [f"random offers, {percent(one.complete)} with {one.per_task:.2f} {effort.words}" for one in at_random]
+        rates = [(one.per_task, 100 * one.complete) for one in at_random]
+        data.append(figures.line(rates, RANDOM, words) | DOTTED)
     for point in order:
         style, at = _style(point), [effort.of(point)] * 2
         ends = {"type": "scatter", "mode": "lines", "x": at, "y": [100 * end for end in point.interval]}

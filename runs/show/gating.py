@@ -57,15 +57,15 @@ def decisions_of(
 ) -> Iterator[DrawnDecision]:
     """Yield the decisions of the counted tries of these arms, or of some tries."""
     plan = comparison.plan.document
-    chosen = [one for one in tries or comparison.tries if one.arm in drawing and one.complete is not None]
-    episodes = Episode.objects.in_bulk([one.episode for one in chosen])
-    for attempt in chosen:
+    among = comparison.tries if tries is None else tries
+    chosen = [(one, one.complete) for one in among if one.arm in drawing and one.complete is not None]
+    episodes = Episode.objects.in_bulk([attempt.episode for attempt, _ in chosen])
+    for attempt, is_complete in chosen:
         episode = episodes[attempt.episode]
         is_seen = bool((episode.policy.get("ask") or {}).get("seen"))
         for row, offered, asked in drawn_in(steps_of(episode), plan["max_asks"], plan["max_steps"], is_seen):
-            yield DrawnDecision(
-                attempt.episode, attempt.scenario, row, offered, drawing[attempt.arm], attempt.complete, asked
-            )
+            share = drawing[attempt.arm]
+            yield DrawnDecision(attempt.episode, attempt.scenario, row, offered, share, is_complete, asked)
 
 
 def drawn_in(
