@@ -71,7 +71,8 @@ def queue_page(request: MemberRequest) -> HttpResponse:
     actor, now, parts = request.actor, timezone.now(), text_of(request.GET, "parts")
     wish = filters.QueueQuery.read(request.GET)
     if parts == "day" and not is_visit(request):
-        return render(request, "experts/queue/_day.html", {"wish": wish, **_day(actor, wish, now, zone_of(request))})
+        day = {"wish": wish, "may_advise": holds(actor, may_advise), **_day(actor, wish, now, zone_of(request))}
+        return render(request, "experts/queue/_day.html", day)
     seen = board.board_of(actor, now, wish)
     context = {
         "frame": "experts/desk/_parts.html" if request.htmx else "base.html",  # type: ignore[attr-defined]

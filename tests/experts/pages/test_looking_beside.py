@@ -134,4 +134,6 @@ def test_standing_answers_are_one_line_above_the_list(asked, edo):
     page = " ".join(html(as_person(edo).get("/queue/")).split())
     assert "<b>1 standing answer</b>approved 1 call" in page
     assert page.index("1 standing answer") < page.index('data-part="asks"')
+    day = html(as_person(edo).get("/queue/?parts=day", headers={"hx-request": "true"}))
+    assert "End the standing answer for send_reply" in day, "a refresh keeps its button"
     assert 'data-part="standing"' not in html(as_person(edo).get("/queue/?parts=rows", headers={"hx-request": "true"}))
