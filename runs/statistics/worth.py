@@ -101,7 +101,7 @@ def share_wrong(pairs: Sequence[tuple[float, ForkArm, ForkArm]]) -> tuple[float,
 
 
 def _count_at(tail: float, chances: Sequence[float]) -> int:
-    """Return the smallest count that so many draws with these chances do not exceed with this chance."""
+    """Return the smallest count that draws with these chances exceed at most with the chance `tail`."""
     counts = [1.0]
     for chance in chances:
         counts = [

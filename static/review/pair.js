@@ -66,7 +66,7 @@ function start() {
     });
     startLease(form);
   }
-  bind("undo-answer", () => clearNewest() || last?.click(), () => given.length > 0 || last !== null);
+  bind("undo-pair", () => clearNewest() || last?.click(), () => given.length > 0 || last !== null);
   for (const id of ["prefer-next", "prefer-stay"]) {
     const button = /** @type {HTMLButtonElement | null} */ (document.querySelector(`[data-act="${id}"]`));
     if (button) bind(id, () => button.form.requestSubmit(button));

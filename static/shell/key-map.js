@@ -52,7 +52,7 @@ export const KEYS = [
   { id: "next", keys: ["Shift+N"], words: "claim next ask", page: "*", line: true },
   { id: "duty", keys: ["Shift+A"], words: "switch Available/Away", page: "*" },
   { id: "undo-answer", keys: ["z"], words: "undo what you sent", page: "*", line: true, first: true, when: "while it is held" },
-  { id: "search", keys: ["/"], words: "search", page: "queue episodes live replay", line: true },
+  { id: "search", keys: ["/"], words: "search", page: "campaigns queue episodes live replay", line: true },
 
   { id: "down", keys: ["j"], words: "next row", page: LISTS, line: true },
   { id: "up", keys: ["k"], words: "previous row", page: LISTS, line: true },
@@ -145,7 +145,7 @@ export const KEYS = [
   { id: "prefer-neither", keys: ["n"], words: "neither is good", page: "pair", line: true },
   { id: "prefer-next", keys: ["Ctrl+Enter"], words: "give answer, then next", page: "pair", line: true, inField: true },
   { id: "prefer-stay", keys: ["Ctrl+Shift+Enter"], words: "give answer and stay", page: "pair", inField: true },
-  { id: "undo-answer", keys: ["z"], words: "undo answer", page: "pair", line: true },
+  { id: "undo-pair", keys: ["z"], words: "undo answer", page: "pair", line: true },
   ...REASONS,
   ...[1, 2, 3, 4, 5, 6, 7].map((n) => ({ id: `ruling-${n}`, keys: [`${n}`], words: `choose ruling ${n}`, page: "case", line: n === 1, when: "with the focus in its panel" })),
   { id: "ruling", keys: ["g d"], words: "ruling", page: "case", line: true },

@@ -45,7 +45,7 @@ def test_one_fork_is_read_by_the_prior_alone():
     assert (back.low, back.high) == (pytest.approx(-change.high, abs=1e-4), pytest.approx(-change.low, abs=1e-4))
 
 
-def test_share_of_wrong_pairs_has_an_interval_that_allows_for_the_prior():
+def test_share_of_wrong_pairs_has_a_wide_interval():
     arms = ForkArm(16, 16, 14), ForkArm(16, 16, 4)
     mean, low, high = worth.share_wrong([(0.02, *arms)] * 50)
     assert mean == pytest.approx(0.02) and low == 0.0 and 0.02 < high < 0.2
