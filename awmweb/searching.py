@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from django.db.models import Max, Q, QuerySet
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.http import urlencode
 
 from episodes.models import Episode, Run
@@ -158,7 +159,11 @@ def _about(ask: Ask) -> str:
 
 
 def _members(actor: Actor, words: list[str]) -> list[Found]:
-    ids = scoped(Membership.objects.all(), actor.project).order_by("-pk").values("pk")[: LOOKED["members"]]
+    ids = (
+        scoped(Membership.objects.current(timezone.now()), actor.project)
+        .order_by("-pk")
+        .values("pk")[: LOOKED["members"]]
+    )
     rows = Membership.objects.filter(pk__in=ids).select_related("user")
     named = rows.filter(_with_words(words, "user__first_name", "user__last_name", "user__username"))
     return [

@@ -83,8 +83,8 @@ def _shell(request: HttpRequest) -> dict[str, Any] | None:
         return None
     now = timezone.now()
     me = person(membership)
-    waiting = eligibility.claimable(me, now).free
-    asked_at, due = waiting[0] if waiting else (None, None)
+    waiting = eligibility.claimable(me, now)
+    asked_at, due = waiting.nearest or (None, None)
     shell = {
         "name": display_name(membership.user),
         "role": membership.role,
@@ -108,7 +108,7 @@ def _shell(request: HttpRequest) -> dict[str, Any] | None:
         "held": held_answers.of(me, now) if holds(me, may_advise) else None,
         "archived": membership.project.archived_at is not None,
         "audits": holds(person(membership), may_manage_projects),
-        "open": len(waiting),
+        "open": waiting.count,
         "nearest": due,
         "budget": (due - asked_at).total_seconds() if due and asked_at else None,
         "left": (due - now).total_seconds() if due else None,

@@ -84,6 +84,8 @@ class Closed:
         self.problems: list[str] = []
         self._places: dict[str, dict[str, Any]] = {}
         self.schema = self._copied(document, "", "")
+        if any("patternProperties" in schema for schema in self._places.values()):
+            self._drop_unevaluated()
         for place, schema in self._places.items():
             self._drop_ref(place, schema)
 
@@ -98,8 +100,6 @@ class Closed:
         # what is missing is named behind what does not fit
         for keyword, value in sorted(schema.items(), key=_is_last) if isinstance(schema, dict) else ():
             self._take(made, keyword, value, f"{pointer}/{_escaped(keyword)}", f"{place}.{keyword[:60]}")
-        if "patternProperties" in made and made.pop("unevaluatedProperties", None) is not None:
-            self._note(place, "unevaluatedProperties beside patternProperties is not supported")
         return made
 
     def _take(self, made: dict[str, Any], keyword: str, value: Any, pointer: str, place: str) -> None:
@@ -127,6 +127,17 @@ class Closed:
         self._note(place, f"RE2 cannot run the pattern {str(pattern)[:100]}")
         return False
 
+    def _drop_unevaluated(self) -> None:
+        """Leave out what the library runs with Python's own patterns, wherever in the document these are."""
+        dropped = set()
+        for place, schema in self._places.items():
+            if schema.pop("unevaluatedProperties", None) is not None:
+                self._note(place.replace("/", "."), "unevaluatedProperties and patternProperties in one schema")
+                dropped.add(f"{place}/unevaluatedProperties")
+        for place in list(self._places):
+            if any("/".join(parts) in dropped for parts in _beginnings(place)):
+                del self._places[place]
+
     def _drop_ref(self, place: str, schema: dict[str, Any]) -> None:
         """Leave out a reference to what is no schema of this document."""
         if "$ref" in schema and self.target(schema["$ref"]) is None:
@@ -135,7 +146,9 @@ class Closed:
 
     def target(self, ref: Any) -> str | None:
         """Return the place that a reference names; None for another document, an anchor or what is no schema."""
-        pointer = unquote(ref[1:]) if isinstance(ref, str) and ref.startswith("#") else None
+        if not isinstance(ref, str) or not (ref == "#" or ref.startswith("#/")) or "%" in unquote(ref):
+            return None  # a sign that a page could not read back
+        pointer = unquote(ref[1:])
         return pointer if pointer in self._places else None
 
     def _note(self, place: str, words: str) -> None:
@@ -176,6 +189,12 @@ class Closed:
                 if weights[here] > SPEC_VALUES:
                     return "the schema is too large once its references are resolved"
         return ""
+
+
+def _beginnings(pointer: str) -> Iterator[list[str]]:
+    """Yield the parts of a place and of those that it is in."""
+    parts = pointer.split("/")
+    return (parts[:length] for length in range(2, len(parts) + 1))
 
 
 def _is_last(item: tuple[str, Any]) -> bool:

@@ -22,6 +22,7 @@ from uuid import UUID
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import FormatError, ValidationError
 from jsonschema.validators import extend
+from referencing.exceptions import Unresolvable
 
 from episodes.closed_schemas import Closed, compiled, is_a_number
 
@@ -76,7 +77,7 @@ class Checker:
         try:
             validator = BOUNDED(self._safe(schema), format_checker=self._budget)
             return [_place(error) for error in islice(validator.iter_errors(value), most)]
-        except (_Spent, RecursionError):
+        except (_Spent, RecursionError, Unresolvable):  # a reference that the library reads otherwise
             self._budget.left = -1
             return []
 

@@ -58,9 +58,8 @@ class AskSubject:
     def title(self, open_count: int) -> str:
         more = f" ({open_count} open)" if open_count > 1 else ""
         if missing := reach_of(self.ask.project, timezone.now()).missing(self.ask.skills):
-            return (
-                f"No member of {self.ask.project.slug} has the skill {', '.join(map(clean, missing))}: an agent waits"
-            )
+            skills = f"{'all of the skills' if len(missing) > 1 else 'the skill'} {', '.join(map(clean, missing))}"
+            return f"No member of {self.ask.project.slug} has {skills}: an agent waits"
         return f"An agent asks in {self.ask.project.slug}{more}"
 
     def recipients(self, now: datetime) -> set[str]:

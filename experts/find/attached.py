@@ -22,7 +22,7 @@ def is_asker(actor: Actor) -> bool:
 def visible_files(actor: Actor) -> AttachmentQuerySet:
     """Return all files of the project that this actor may see."""
     may_read(actor)
-    sent = Q(advice=F("ask__accepted")) if is_asker(actor) else Q(advice__isnull=False)
+    sent = Q(advice=F("ask__accepted")) if is_asker(actor) else Q(advice__isnull=False) & ~Q(ask__held=F("advice"))
     seen = Q(side="ask") | sent | Q(uploader_key=actor.key)
     return scoped(Attachment.objects.filter(seen), actor.project, "ask__project")
 

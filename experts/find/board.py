@@ -14,7 +14,7 @@ from typing import Any
 from django.db.models import Aggregate, Case, Count, DurationField, F, Q, QuerySet, When
 
 from awmclient.nouns.ask_kinds import ASK_KINDS
-from episodes.show.decisions import Decided, on_timeout_in_words, proposed_lines
+from episodes.show.decisions import Decided, decision_in_words, on_timeout_in_words, proposed_lines
 from episodes.stored.strip import actions_in
 from episodes.visible import visibility
 from experts.endings import waited
@@ -26,7 +26,7 @@ from experts.find.filters import (
     sorted_by,
 )
 from experts.find.reading import NOT_LISTED, asks_of
-from experts.models import LATE, Ask, AskStatus, Tier, by_program
+from experts.models import CUT_OFF, LATE, Ask, AskStatus, Tier, by_program
 from experts.rules.risk import is_high, only_call
 from experts.rules.sources import BUILT_IN
 from experts.who import advisers, declining, eligibility, policies
@@ -383,11 +383,20 @@ def _late(ask: Ask) -> QuerySet[Annotation]:
 def late_words(ask: Ask) -> list[tuple[str, str, str]]:
     """Return texts sent too late or without the lease, as (author, text, how they were saved)."""
     kept = [(one.author, clean(one.text)) for one in _late(ask)]
-    late = [(one.author, clean(one.text)) for one in ask.advice.filter(late=True).order_by("created_at")]
+    late = [
+        (row.author, clean(row.text) or "; ".join(decision_in_words(ask.typed, row.decision)), _why_late(row.reason))
+        for row in ask.advice.filter(late=True).order_by("created_at")
+    ]
     # an annotation has the suggested calls below the text
-    beside = [one for one in late if not any(one[0] == by and text.startswith(one[1]) for by, text in kept)]
+    beside = [row for row in late if not any(row[0] == by and text.startswith(row[1]) for by, text in kept)]
     annotation = f"too late; saved as an annotation on step {ask.seq}"
-    return [(*one, annotation) for one in kept] + [(*one, "sent without a claim; saved with the ask") for one in beside]
+    return [(*row, annotation) for row in kept] + beside
+
+
+def _why_late(reason: str) -> str:
+    if reason == CUT_OFF:
+        return "not sent: the ask ended while the answer could still be undone; saved with the ask"
+    return "sent without a claim; saved with the ask"
 
 
 class Median(Aggregate):

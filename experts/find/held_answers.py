@@ -28,7 +28,7 @@ class HeldAnswers:
 
 def of(actor: Actor, now: datetime) -> HeldAnswers | None:
     """Return what the person's newest press holds; None if it is sent or undone."""
-    held = Ask.objects.filter(held_until__gt=now, held__author_key=actor.key).select_related("held")
+    held = Ask.objects.open().filter(held_until__gt=now, held__author_key=actor.key).select_related("held")
     rows = list(scoped(held.order_by("-held__created_at").defer("question", "context"), actor.project))
     roots = [row.held.nonce.partition("/")[0] for row in rows if row.held is not None]
     together = [row for row, root in zip(rows, roots, strict=True) if root == roots[0]]

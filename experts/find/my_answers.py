@@ -14,7 +14,7 @@ from episodes.models import Episode
 from episodes.visible import visibility
 from experts import endings
 from experts.find.reading import NOT_LISTED
-from experts.models import Advice, Ask, StandingAnswer
+from experts.models import CUT_OFF, Advice, Ask, StandingAnswer
 from people.access import Actor, scoped
 from people.text.plain_text import clean
 
@@ -64,6 +64,8 @@ def _answers(actor: Actor, advice: QuerySet[Advice]) -> list[MyAnswer]:
 
 
 def _became(advice: Advice) -> str:
+    if advice.reason == CUT_OFF:
+        return "Not sent: the ask ended while you could still undo it."
     if advice.late:
         return "Sent too late or without a claim; saved with the ask."
     if advice.ask.held_id == advice.pk:

@@ -194,12 +194,12 @@ def family_of(actor: Actor, ask: Ask) -> list[Mine]:
     nonces = Advice.objects.filter(ask=ask, author_key=actor.key, late=False).exclude(nonce="")
     # the part before the slash is the same for all asks of a group, see `advising.nonce_of`
     roots = {nonce.partition("/")[0] for nonce in nonces.values_list("nonce", flat=True)}
-    if not roots or not ask.group:
+    if not roots:
         return []
     nonce_filter = Q()
     for root in roots:
         nonce_filter |= Q(nonce=root) | Q(nonce__startswith=f"{root}/")
-    also = Advice.objects.filter(nonce_filter, author_key=actor.key, late=False, ask__group=ask.group).values("ask")
+    also = Advice.objects.filter(nonce_filter, author_key=actor.key, late=False, ask__project=ask.project).values("ask")
     rows = asks_of(actor).filter(pk__in=also).exclude(pk=ask.pk).defer("context", *NOT_LISTED)
     return [mine_of(actor, one, timezone.now()) for one in rows.order_by("created_at")]
 

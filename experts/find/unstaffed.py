@@ -18,14 +18,16 @@ from people.text.plain_text import clean
 
 
 def skills(actor: Actor, now: datetime) -> Iterator[Need]:
-    """Yield each skill that keeps everyone from an open ask, and what can be done."""
+    """Yield the skills that keep everyone from open asks, and what can be done."""
     asks = scoped(Ask.objects.open().filter(deadline_at__gt=now, tier__in=BEFORE_PEOPLE), actor.project)
     required = [row for row in asks.values_list("skills", flat=True) if row]
     if not required:
         return
     reach = advisers.reach_of(actor.project, now)
-    waiting = Counter(skill for needs in required for skill in reach.missing(needs))
-    for skill, asks_of_it in sorted(waiting.items()):
-        waits = f"{count(asks_of_it, 'open ask')} {'requires' if asks_of_it == 1 else 'require'} it"
-        why = f"{waits}, and no member has it. Set it on Members, or transfer or cancel the asks."
-        yield Need(f"Skill {clean(skill)}", why, page="people")
+    waiting = Counter(tuple(missing) for needs in required if (missing := reach.missing(needs)))
+    for skills_of_one, asks_of_it in sorted(waiting.items()):
+        are_many = len(skills_of_one) > 1
+        waits = f"{count(asks_of_it, 'open ask')} {'requires' if asks_of_it == 1 else 'require'}"
+        why = f"{waits} {'all of them, and no one member has them' if are_many else 'it, and no member has it'}."
+        name = f"Skill{'s' if are_many else ''} {', '.join(map(clean, skills_of_one))}"
+        yield Need(name, f"{why} Set it on Members, or transfer or cancel the asks.", page="people")

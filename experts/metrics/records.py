@@ -27,7 +27,7 @@ from episodes.visible import visibility
 from experts.metrics import statistics
 from experts.metrics.adherence import followed, next_call
 from experts.metrics.statistics import Asked, Called, Calls, MetricsLine
-from experts.models import Advice, Ask, Decline, ModelCall, is_program
+from experts.models import CUT_OFF, Advice, Ask, Decline, ModelCall, is_program
 from people.access import Actor, is_id, may_see_metrics, scoped
 from people.models import Project
 from people.text.plain_text import clean
@@ -200,7 +200,7 @@ def _rows(actor: Actor, look: Look, now: datetime) -> list[AskRecord]:
         asked_s=Extract("created_at", "epoch"),
         waited_s=Extract(Coalesce("closed_at", now) - F("created_at"), "epoch"),
         unread=IsNull("consumed_at", True),
-        late=_authors(Advice.objects.filter(late=True)),
+        late=_authors(Advice.objects.filter(late=True).exclude(reason=CUT_OFF)),
         passed=_authors(Decline.objects.all()),
     )
     return [AskRecord._make(row) for row in asks.order_by("-created_at").values_list(*COLUMNS)[: MOST + 1]]

@@ -25,8 +25,8 @@ class Migration(migrations.Migration):
             "ask",
             models.CheckConstraint(
                 condition=Q(held__isnull=True, held_until__isnull=True)
-                | Q(held__isnull=False, held_until__isnull=False, status="open"),
-                name="open_ask_holds_answer",
+                | Q(held__isnull=False, held_until__isnull=False),
+                name="held_answer_has_its_end",
             ),
         ),
         migrations.AddIndex(

@@ -10,6 +10,7 @@ Every room of `experts` and every app above it can import it.
 from episodes.models import Privilege
 from experts.models.asks import (
     BEFORE_PEOPLE,
+    CUT_OFF,
     EARLIER,
     ERASED,
     LATE,
@@ -41,6 +42,7 @@ __all__ = [
     "Assignment",
     "Attachment",
     "BEFORE_PEOPLE",
+    "CUT_OFF",
     "Decline",
     "Desk",
     "Draft",

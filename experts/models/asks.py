@@ -34,6 +34,8 @@ TOKEN = "token:"
 PROGRAMS = (TokenUser.SCRIPT, TokenUser.MODEL)
 ERASED = "erased"
 """The reason of an answer whose words were erased: it is never given again."""
+CUT_OFF = "cancelled_in_hold"
+"""The reason of an answer whose ask ended before it was sent."""
 SIMULATED = "token:registry"
 """The author of answers of a simulated human, of which each is of its task's registry."""
 TAGS = ("question_needed", "answerable", "asked_too_late")
@@ -203,8 +205,8 @@ class Ask(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(held__isnull=True, held_until__isnull=True)
-                | Q(held__isnull=False, held_until__isnull=False, status="open"),
-                name="open_ask_holds_answer",
+                | Q(held__isnull=False, held_until__isnull=False),
+                name="held_answer_has_its_end",
             ),
         ]
         indexes = [

@@ -395,7 +395,7 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     # a question to one agent is none to the others
     if form.same_question and not checked.asks_back:
         outcomes = _serve_others(actor, pk, answered, sent, form, hold_s)
-        _tell_family(request, outcomes, is_held=Ask.objects.filter(pk=pk, held__isnull=False).exists())
+        _tell_family(request, pk, outcomes)
     return sent
 
 
@@ -409,8 +409,7 @@ def _serve_others(
     if row.typed:
         return batch.decide_equal(actor, row, chosen, sent.decision, nonce, hold_s) if row.calls_digest else {}
     more = {"drafted_by": form.drafted_by, "overruled": sent.overruled}
-    near = advising.answer_group(actor, row, text, calls, nonce, chosen, hold_s=hold_s, **more)
-    return near | batch.answer_elsewhere(actor, row, chosen, text, calls, nonce, hold_s)
+    return advising.answer_group(actor, row, text, calls, nonce, chosen, hold_s=hold_s, **more)
 
 
 def _standing(request: MemberRequest, ask: Ask) -> list[StandingAnswerBody]:
@@ -436,11 +435,12 @@ def _standing(request: MemberRequest, ask: Ask) -> list[StandingAnswerBody]:
     return bodies
 
 
-def _tell_family(request: MemberRequest, outcomes: dict[str, str], is_held: bool) -> None:
-    served = sum(not why for why in outcomes.values())
+def _tell_family(request: MemberRequest, first: str, outcomes: dict[str, str]) -> None:
+    served = [first, *(pk for pk, why in outcomes.items() if not why)]
     # of held ones the toast says it
-    if served and not is_held:
-        messages.success(request, f"Sent to {served + 1} asks.")
+    sent = len(served) - Ask.objects.filter(pk__in=served, held__isnull=False).count()
+    if sent and len(served) > 1:
+        messages.success(request, f"Sent to {sent} ask{'s' if sent > 1 else ''}.")
     names = {one.pk: str(one.episode) for one in asks_of(request.actor).filter(pk__in=outcomes)}
     for pk, why in outcomes.items():
         if why:

@@ -194,9 +194,10 @@ def decide_together(request: MemberRequest) -> HttpResponse:
     if done:
         word = "Approved" if verdict == "approve" else "Rejected"
         held = held_answers.of(request.actor, timezone.now())
-        past = done - (len(held.asks) if held is not None else 0)
+        now_held = [pk for pk in held.asks if outcomes.get(pk) == ""] if held is not None else []
+        past = done - len(now_held)
         # the toast says what is held
-        if held is None:
+        if not now_held:
             messages.success(
                 request, f"{word} {counted(done, 'call')}. You can withdraw each until its agent reads it."
             )

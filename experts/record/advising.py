@@ -14,6 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from awmclient.nouns.sources import SOURCES
@@ -363,13 +364,18 @@ def withdraw(actor: Actor, ask_id: str) -> queue.AskClaim:
     may_advise(actor)
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask, now = closing.locked(ask_id), timezone.now()
-    before, was_held = _changeable_answer(ask, actor), ask.held_id is not None
+    before = _changeable_answer(ask, actor)
+    was_held = before.pk == ask.held_id
     if ask.deadline_at <= now or not ask.episode.is_live:
         raise TooLate("The deadline has passed. The agent will get your answer.")
     ask.status, ask.reason, ask.closed_at, ask.accepted, ask.delivered_at = AskStatus.OPEN, "", None, None, None
     ask.held, ask.held_until = None, None
     ask.save(update_fields=["status", "reason", "closed_at", "accepted", "delivered_at", "held", "held_until"])
     attaching.move_files(before, None)
+    # what its author sends next under the same nonce is another answer; the time worked goes on in that one
+    Advice.objects.filter(ask=ask, author_key=before.author_key, late=False).update(nonce="")
+    if was_held:
+        Advice.objects.filter(pk=before.pk).update(took_s=None)
     slots = Assignment.objects.filter(ask=ask)
     began = slots.values_list("claimed_at", flat=True).get()
     # the claim that it was sent under, ended, so that the claim below finds the caller's own or an expired one
@@ -385,7 +391,8 @@ def withdraw(actor: Actor, ask_id: str) -> queue.AskClaim:
 
 def _changeable_answer(ask: Ask, actor: Actor) -> Advice:
     """Return the caller's answer that is held, or else the one that can still change."""
-    return ask.held if ask.held is not None and actor.owns(ask.held.author_key) else _editable_answer(ask, actor)
+    is_held = ask.is_open and ask.held is not None and actor.owns(ask.held.author_key)
+    return ask.held if is_held and ask.held is not None else _editable_answer(ask, actor)
 
 
 def _editable_answer(ask: Ask, actor: Actor) -> Advice:
@@ -412,16 +419,17 @@ def answer_group(
     overruled: str = "",
     hold_s: float = 0,
 ) -> dict[str, str]:
-    """Send one answer to the chosen open asks with the same question, each in its own transaction.
+    """Send one answer to the chosen open asks with the same question, also of other tasks, each in its own transaction.
 
     The look at the answer to the first ask counts for them; `overruled` is its reason, if the author sent it anyway.
 
     Returns an empty text or the reason for a refusal, by ask. Each answer can be withdrawn separately until its agent
     has read it. An answer written with verifier access never reaches a blind ask.
     """
-    # the choice comes from a form: it can name asks of the same group and privilege only
-    group = Ask.objects.filter(project=actor.project, group=ask.group, privilege=ask.privilege, pk__in=chosen)
-    same = group.exclude(pk=ask.pk).select_related("episode", "accepted", "held").order_by("deadline_at")
+    # the choice comes from a form: it can name asks with the same words or of the same group, of one privilege
+    alike = Q(question=ask.question) | (Q(group=ask.group) if ask.group else Q(pk__in=[]))
+    rows = Ask.objects.filter(alike, project=actor.project, privilege=ask.privilege, kind=ask.kind, pk__in=chosen)
+    same = rows.exclude(pk=ask.pk).select_related("episode", "accepted", "held").order_by("deadline_at")
     began = _beginning(ask, drafted_by, text)
     more = (began, overruled, hold_s)
     return {one.pk: _answer_same(actor, ask, one, text, tool_calls, nonce_of(nonce, one.pk), *more) for one in same}

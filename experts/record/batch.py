@@ -18,7 +18,7 @@ from django.utils import timezone
 from pydantic import ValidationError
 
 from awmclient.nouns.ask_kinds import ASK_KINDS
-from awmclient.schema import StandingAnswerBody, ToolCall
+from awmclient.schema import StandingAnswerBody
 from episodes.models import Run
 from episodes.show.decisions import value_in_words
 from episodes.tool_schemas import Checker
@@ -28,7 +28,6 @@ from experts.record.standing_answers import same_value
 from experts.rules.call_fit import breaks_in
 from experts.rules.risk import only_call, why_not_together
 from experts.rules.second_look import Returned
-from experts.rules.suggested_calls import refuse_unfit
 from experts.who.policies import desk_of
 from people.access import Actor, may_advise
 from people.errors import AppError, Invalid
@@ -104,37 +103,6 @@ def decide_equal(
         return decide(actor, keys, call["verdict"], call.get("reason") or "", nonce, hold_s) if keys else {}
     except AppError as refused:
         return dict.fromkeys(keys, refused.message)  # the first decision is sent and stays
-
-
-def answer_elsewhere(
-    actor: Actor,
-    ask: Ask,
-    chosen: Sequence[str],
-    text: str,
-    tool_calls: list[ToolCall] | None,
-    nonce: str,
-    hold_s: float,
-) -> dict[str, str]:
-    """Send an answer also to the chosen asks of other tasks that have the same words, each as by a press of its own."""
-    same = Ask.objects.filter(project=actor.project, privilege=ask.privilege, kind=ask.kind, question=ask.question)
-    rows = same.filter(pk__in=chosen).exclude(pk=ask.pk).exclude(group=ask.group).select_related("episode")
-    return {one.pk: _answer(actor, one, text, tool_calls, advising.nonce_of(nonce, one.pk), hold_s) for one in rows}
-
-
-def _answer(actor: Actor, ask: Ask, text: str, tool_calls: list[ToolCall] | None, nonce: str, hold_s: float) -> str:
-    if _is_sent(actor, ask, nonce):
-        return ""
-    try:
-        refuse_unfit(tool_calls, ask.episode.tools)
-        lease = queue.claim(actor, ask.pk)
-        try:
-            advising.answer(actor, lease.assignment_id, lease.lease_token, text, nonce, tool_calls, hold_s=hold_s)
-        except Returned:
-            queue.release(actor, lease.assignment_id, lease.lease_token)
-            raise
-    except AppError as refused:
-        return refused.message
-    return ""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from episodes.record.appending import refuse_other_loop
 from experts import events
 from experts.errors import StillOpen
 from experts.find.attached import is_asker
-from experts.models import MODEL, Advice, Ask, AskEvent, AskStatus, Assignment, Draft
+from experts.models import CUT_OFF, MODEL, Advice, Ask, AskEvent, AskStatus, Assignment, Draft
 from people import measures
 from people.access import Actor, may_read, may_record, visible_or_404
 from people.rows import ModelRows
@@ -116,7 +116,7 @@ def close(
     """Close an ask. The caller must hold the episode and ask locks. `heard`: what its agent got without an answer."""
     if ask.held_id is not None and (advice is None or advice.pk != ask.held_id):
         # the ask ended within the hold: its agent never gets this answer
-        Advice.objects.filter(pk=ask.held_id).update(late=True)
+        Advice.objects.filter(pk=ask.held_id).update(late=True, nonce="", reason=CUT_OFF)
     if status == AskStatus.FELL_BACK:
         advice = _prepared(ask) or Advice.objects.create(ask=ask, privilege=ask.privilege, **_as_fallback(ask, reason))
     ask.status, ask.reason, ask.closed_at, ask.accepted = status, reason, timezone.now(), advice
@@ -208,6 +208,7 @@ def cancel(actor: Actor, ask_id: str, reason: str = "asker", heard: Heard | None
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask = locked(ask_id)
     refuse_other_loop(actor, ask.episode.origin)
+    _end_if_held_long_enough(ask)
     if ask.is_open:
         close(ask, AskStatus.CANCELLED, reason, actor, heard=heard)
     return ask
@@ -219,7 +220,15 @@ def cancel_of_episode(episode: Episode, reason: str) -> None:
         return  # `queue` refused all asks of such an episode, so there is nothing to close
     for ask in Ask.objects.select_for_update().open().filter(episode=episode):
         ask.episode = episode
-        close(ask, AskStatus.CANCELLED, "episode_ended", None)
+        _end_if_held_long_enough(ask)
+        if ask.is_open:
+            close(ask, AskStatus.CANCELLED, "episode_ended", None)
+
+
+def _end_if_held_long_enough(ask: Ask) -> None:
+    """Send an answer whose hold is over before its ask ends otherwise: its author was shown that it went."""
+    if ask.held_until is not None and ask.held_until <= timezone.now():
+        end_if_due(ask)
 
 
 def look(actor: Actor, ask_id: str) -> Ask:

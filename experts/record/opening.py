@@ -174,6 +174,7 @@ def _continue_late_texts(ask: Ask) -> None:
     """Make drafts of what people sent after the ask closed, unless they have a newer one."""
     for late in Advice.objects.filter(ask=ask, late=True, source="human").order_by("-created_at"):
         fields = {"author": late.author, "text": late.text, "tool_calls": late.tool_calls, "privilege": late.privilege}
+        fields["decision"] = late.decision
         fields["drafted_by"] = began_with(late)
         Draft.objects.get_or_create(ask=ask, author_key=late.author_key, defaults=fields)
 

@@ -161,7 +161,7 @@ def to_tell(ask: Ask, now: datetime) -> set[str]:
     away = Presence.objects.set_away(now).filter(project=ask.project).values_list("actor_key", flat=True)
     reach = reach_of(ask.project, now)
     if reach.missing(ask.skills):
-        return leads_of(ask.project, now)  # no one can answer it: those who set skills, transfer or cancel
+        return leads_of(ask.project, now) - set(away)  # no one can answer it: those who set skills, transfer or cancel
     fit = reach.able(ask.skills, ask.tier) - _declined(ask)
     # the colleague alone, as long as they can still answer it
     return (fit & {ask.handed_to} or fit) - set(away)

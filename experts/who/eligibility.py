@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from django.db.models import F, FloatField, Func
+from django.db.models import F, FloatField, Func, Q
 
 from episodes.models import RUN_HERE
 from experts.models import BEFORE_PEOPLE, Ask, AskQuerySet, AskStatus, Decline
@@ -127,25 +129,30 @@ def open_of(actor: Actor, now: datetime) -> AskQuerySet:
 
 @dataclass(frozen=True)
 class Claimable:
-    """The unclaimed asks of a project, for one person."""
+    """How many unclaimed asks of a project a person can claim, and of the nearest when it was asked and is due."""
 
-    free: list[tuple[datetime, datetime]]
-    """When those that this person can claim were asked, and by when they are due, nearest first."""
-    others: list[str]
-    """The IDs of those that only others can claim."""
+    count: int = 0
+    nearest: tuple[datetime, datetime] | None = None
 
 
 def claimable(actor: Actor, now: datetime) -> Claimable:
-    """Return the unclaimed asks; a person who answers none can see, but not claim, all of them."""
-    asks = scoped(Ask.objects.to_take(now), actor.project).order_by("deadline_at")
-    rows = list(asks.values_list("pk", "skills", "tier", "created_at", "deadline_at"))
+    """Count the unclaimed asks; a person who answers none can see, but not claim, all of them.
+
+    By skills and tier, of which a project has few: the top bar of every page asks for it.
+    """
+    asks = scoped(Ask.objects.to_take(now), actor.project)
     can = advisers.may_be_present(actor.role, actor.scope) and actor.person is not None
-    me = advisers.member_of(actor, policies.desk_of(actor.project)) if can and rows else None
-    if me is None:
-        return Claimable([row[3:] for row in rows], [])
-    declined = set(Decline.objects.filter(author_key=actor.key, ask__in=asks).values_list("ask", flat=True))
-    fits = {pk: pk not in declined and me.may_take(skills, tier) for pk, skills, tier, *_ in rows}
-    return Claimable([row[3:] for row in rows if fits[row[0]]], [row[0] for row in rows if not fits[row[0]]])
+    if me := advisers.member_of(actor, policies.desk_of(actor.project)) if can else None:
+        kinds = asks.order_by().values_list("skills", "tier").distinct()
+        fitting = [Q(skills=skills, tier=tier) for skills, tier in kinds if me.may_take(skills, tier)]
+        asks = asks.filter(reduce(or_, fitting, Q(pk__in=[]))).exclude(pk__in=declined_by(actor, asks))
+    nearest = asks.order_by("deadline_at").values_list("created_at", "deadline_at").first()
+    return Claimable(asks.count(), nearest)
+
+
+def declined_by(actor: Actor, asks: AskQuerySet) -> list[str]:
+    """Return those of these asks that a person has declined."""
+    return list(Decline.objects.filter(author_key=actor.key, ask__in=asks).values_list("ask", flat=True))
 
 
 def spots(actor: Actor, now: datetime, *, turns: bool = False) -> list[Spot]:

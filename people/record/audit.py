@@ -10,7 +10,7 @@ UNRECORDED = {
     "The ask's page lists each change with name, time and reason": """
         experts.record.advising.answer experts.record.advising.answer_group experts.record.advising.edit
         experts.record.advising.withdraw experts.record.attaching.attach experts.record.attaching.remove
-        experts.record.closing.cancel experts.record.closing.close_if_due experts.record.batch.answer_elsewhere
+        experts.record.closing.cancel experts.record.closing.close_if_due
         experts.record.batch.decide experts.record.batch.decide_equal
         experts.record.links.answer experts.record.links.withdraw experts.record.closing.consume
         experts.record.queue.claim experts.record.queue.decline experts.record.queue.decline_unclaimed

@@ -19,9 +19,9 @@ export const isForQuestion = ({ tagName, type, scrollHeight, clientHeight }) => 
 
 /** Bind the keys and the mark of the question on the page. */
 export function startQuestion() {
-  const box = /** @type {HTMLElement | null} */ (document.querySelector("[data-question]"));
-  if (!box) return;
-  const below = /** @type {HTMLElement} */ (box.querySelector("[data-below]"));
+  const below = /** @type {HTMLElement | null} */ (document.querySelector("[data-below]"));
+  const box = /** @type {HTMLElement | null} */ (below?.closest("[data-question]")); // a row of the list has a question, too
+  if (!below || !box) return;
   const mark = () => { below.hidden = !hasBelow(box) || getComputedStyle(box).overflowY === "visible"; };
   const by = (/** @type {number} */ pages) => (/** @type {Event} */ event) => {
     if (!isForQuestion(/** @type {HTMLTextAreaElement} */ (event.target))) return false;

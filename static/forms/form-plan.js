@@ -47,9 +47,18 @@ export function followed(schema, root) {
     const { $ref: ref, ...rest } = at;
     made = { ...rest, ...made };
     if (typeof ref !== "string" || !ref.startsWith("#")) break;
-    at = ref.slice(2).split("/").filter(Boolean).reduce((inner, part) => own(inner, decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~")), root);
+    at = ref.slice(2).split("/").filter(Boolean).reduce((inner, part) => own(inner, plainOf(part).replaceAll("~1", "/").replaceAll("~0", "~")), root);
   }
   return made;
+}
+
+/** @param {string} part */
+function plainOf(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // a sign that stands for itself
+  }
 }
 
 /** Return the options that a schema names, with titles; none if it is no list of values. @param {Schema} schema @returns {Option[]} */

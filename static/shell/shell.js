@@ -66,7 +66,7 @@ function ringNow() {
 }
 
 
-const leftOut = new Set(); // declined by this person, or for others when the page opened
+const leftOut = new Set(); // declined by this person
 
 /** Return what this person can claim; null of one who only looks. */
 function takes() {
@@ -97,7 +97,8 @@ const MODELS_TIERS = new Set(["llm", "cache"]);
 export function noteAsk(frame, asks = open, rest = beyond) {
   if (frame.type === "queue") {
     asks.clear();
-    for (const id of frame.for_others || []) leftOut.add(id);
+    leftOut.clear();
+    for (const id of frame.declined || []) leftOut.add(id);
     for (const ask of frame.asks) keep(asks, ask.id, ask);
     Object.assign(rest, { count: frame.more || 0, left: new Set() });
     return true;

@@ -55,7 +55,7 @@ def played(house):
 def test_word_leads_to_its_step_and_two_hits_are_compared(house, person, played):
     page = person(house.link("mira", "admin"))
     page.goto(f"{house.url}/episodes/")
-    page.get_by_label("Search episodes").fill('"persimmon limit"')
+    page.get_by_label("Search episodes", exact=True).fill('"persimmon limit"')
     page.keyboard.press("Enter")
     expect(page.locator("tr[data-key]")).to_have_count(2)
     expect(page.locator(".hit mark").first).to_have_text("persimmon")

@@ -27,6 +27,7 @@ from awmclient.schema import (
     tools_problem,
 )
 from awmclient.testing import FakeEnv, MemoryDashboard
+from episodes.closed_schemas import problem_of_form
 from episodes.models import Episode
 from episodes.record import recording
 from episodes.show import wall
@@ -182,6 +183,10 @@ HOSTILE = {
     "a reference to itself": ({"$ref": "#/properties/x"}, 1),
     "entries that were looked at": ({"prefixItems": [{}], "items": {}, "unevaluatedItems": {}}, [1] * 50_000),
     "a pattern that backtracks": ({"pattern": "^(a|a)*(a+)+$"}, "a" * 100_000 + "b"),
+    "names by patterns of another part": (
+        {"allOf": [{"patternProperties": {"^(a+)+$": {}}}], "unevaluatedProperties": False},
+        {"a" * 35 + "b": 1},
+    ),
     "names by patterns": (
         {"patternProperties": {f"(a{n})*$": {} for n in range(200)}},
         {f"b{n}": 1 for n in range(MANY)},
@@ -207,6 +212,18 @@ def test_no_schema_and_no_value_takes_more_than_a_moment(name):
     except Invalid as unfit:
         assert len(unfit.message) < 400
     assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize("ref", ["#%2Fproperties%2Fa", "#/unevaluatedProperties", "#/$defs/50%", "#a"])
+def test_reference_that_is_read_in_two_ways_is_left_out(ref):
+    schema = {
+        "$defs": {"50%": {"type": "integer"}},
+        "properties": {"a": {}, "b": {"$ref": ref}},
+        "patternProperties": {"^x": {}},
+        "unevaluatedProperties": {},
+    }
+    assert Checker().misfits({"b": "x"}, schema) == []
+    assert problem_of_form(schema)
 
 
 def test_a_value_too_deep_to_be_checked_counts_as_not_checked():

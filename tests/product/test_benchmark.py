@@ -15,7 +15,7 @@ def test_benchmark_finds_the_uplift_of_the_notes(house, tmp_path):
     said = house.manage("benchmark", "--arms", "off,plain", "--split", str(split), "--report", str(tmp_path / "report"))
     assert "8 episodes" in said and "3 won, 0 lost" in said
     text = (tmp_path / "report" / "report.md").read_text()
-    assert "| plain | script:demo | plain | 4 | 4 | 4 | 0 | none |" in text
+    assert "| plain | script:demo | expert | 4 | 4 | 4 | 0 | none |" in text
     paid = list(csv.DictReader((tmp_path / "report" / "rewards.csv").open()))
     patterns = {(row["arm"], row["task"]): row["pattern"] for row in paid if row["profile"] == "pr428"}
     assert patterns["off", "helpdesk_1/0"] == patterns["plain", "helpdesk_1/0"] == "solo"

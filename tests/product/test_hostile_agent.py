@@ -225,5 +225,6 @@ def test_tool_schema_cannot_cause_fetches_or_long_loops(agent, edo, inner_networ
         start = time.monotonic()
         body = {**fields, "text": "Try this.", "tool_calls": json.dumps(call), "then": "watch"}
         answer = edo.post(f"/asks/{ask}/answer", data=body, headers={**form, "Accept": "application/json"})
-        assert answer.status_code == 200 and time.monotonic() - start < 20, (tool, answer.text)
+        takes = 422 if tool["input_schema"] in (pattern, more) else 200  # RE2 runs these: the names and text do not fit
+        assert answer.status_code == takes and time.monotonic() - start < 20, (tool, answer.text)
     assert asked_for == []

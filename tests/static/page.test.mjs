@@ -243,7 +243,7 @@ test("the badge counts what a person can claim: skills, the senior's, and not wh
   assert.equal(canTake({ tier: "senior", skills: ["law"] }, null), true);
   const asks = new Map();
   const listed = { tier: "people", deadline_at: "2026-01-01T00:02:00Z" };
-  noteAsk({ type: "queue", asks: [{ id: "mine", ...listed }, { id: "theirs", ...listed }], for_others: ["theirs"] }, asks);
+  noteAsk({ type: "queue", asks: [{ id: "mine", ...listed }, { id: "theirs", ...listed }], declined: ["theirs"] }, asks);
   assert.deepEqual([...asks.keys()], ["mine"]);
 });
 
