@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -337,6 +338,7 @@ def _role(title: str, prefix: str, words: str, endpoint: EndpointConfig | None, 
         "model": endpoint.model,
         "key": ("set, not shown" if endpoint.api_key else "not set") if test else "not known to this process",
         "timeout_s": f"{endpoint.timeout_s:g}",
+        "options": json.dumps(endpoint.without_secrets(dict(endpoint.options))) if test and endpoint.options else "",
     }
 
 

@@ -377,6 +377,8 @@ def bounded_tools(tools: list[Any]) -> list[Any]:
 def shortened(step: dict[str, Any]) -> dict[str, Any]:
     # what a loop noted beside the step is neither the agent's knowledge nor bounded
     fields = {name: value for name, value in step.items() if name not in ("meta", "at")}
+    if isinstance(advice := fields.get("advice"), dict):
+        fields["advice"] = {name: value for name, value in advice.items() if name not in ("model", "options")}
     return {name: _cut(value) for name, value in fields.items()}
 
 

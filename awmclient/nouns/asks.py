@@ -68,6 +68,10 @@ class Advice(Shape):
     """The typed answer to an approval, a choice or a form; also what silence means, if the asker said so."""
     by: DecidedBy | None = None
     """Who decided: a person, a model, a standing answer or the deadline; none for a plain question."""
+    model: str | None = None
+    """Of an expert model: its name at its endpoint. No agent sees it or the options."""
+    options: Object | None = None
+    """With which it was asked, such as its `temperature`, as its settings have them."""
     local: bool = False
 
     @property

@@ -44,9 +44,14 @@ def _nodes(value: Any, depth: int) -> Iterator[Mapping[str, Any]]:
         return
     if isinstance(value, Mapping):
         yield value
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    inner = _inner(value) if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     for child in inner:
         yield from _nodes(child, depth - 1)
+
+
+def _inner(value: Mapping[str, Any]) -> list[Any]:
+    # a judge's options are no checks
+    return [child for name, child in value.items() if name != "options" or "model" not in value]
 
 
 def _failed(node: Mapping[str, Any]) -> str:

@@ -38,7 +38,7 @@ from episodes.show.values import (
     words_of,
 )
 from episodes.stored.strip import StepMark, is_cancelled, is_refused_ask, mark_of, outcome_words
-from people.text.in_words import bytes_in_words
+from people.text.in_words import bytes_in_words, model_in_words
 from people.text.plain_text import clean
 
 DIFF_LINES = 8
@@ -100,6 +100,8 @@ class AskCard:
     sent_files: list[FileLink]
     kind: str
     decided: list[Decided]
+    asked: str
+    """The name and options of the model that answered."""
 
 
 @dataclass(frozen=True)
@@ -355,6 +357,7 @@ def _ask_card(step: Mapping[str, Any]) -> AskCard:
         sent_files=_file_links(advice.get("files")),
         kind=ask_kind(step.get("typed")).word,
         decided=decided_lines(step.get("typed"), advice.get("decision")),
+        asked=model_in_words(advice.get("model") or "", advice.get("options")),
     )
 
 

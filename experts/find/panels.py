@@ -44,6 +44,7 @@ from experts.who import advisers, policies
 from people.access import Actor, holds, may_set_desk, scoped
 from people.errors import BadJson, NotFound
 from people.models import Membership, display_name
+from people.text.in_words import model_in_words
 from people.text.json_text import parse_json
 from people.text.plain_text import clean
 from reviews.models import Annotation
@@ -212,6 +213,8 @@ class ModelDraft:
     why: str = ""
     key: str = ""
     author: str = ""
+    asked: str = ""
+    """The model's name and options."""
     since: datetime | None = None
     confidence: int | None = None
     text: str = ""
@@ -226,7 +229,7 @@ def model_draft(ask: Ask, now: datetime) -> ModelDraft:
     drafts = list(Draft.objects.filter(ask=ask, author_key__startswith=MODEL).order_by("saved_at"))
     ready = next((one for one in drafts if one.is_ready), None)
     if ready is not None:
-        return _ready(ready)
+        return _ready(ready, ask)
     if not policies.models_may_help(ask):
         why = "this arm uses people only" if settings.EXPERT_ENDPOINTS else "no expert model is configured"
         return ModelDraft("none", why)
@@ -240,10 +243,18 @@ def model_draft(ask: Ask, now: datetime) -> ModelDraft:
     return ModelDraft("idle")
 
 
-def _ready(draft: Draft) -> ModelDraft:
+def _ready(draft: Draft, ask: Ask) -> ModelDraft:
     sure = round(draft.confidence * 100) if draft.confidence is not None else None
     calls = draft.tool_calls if isinstance(draft.tool_calls, list) else []
-    return ModelDraft("ready", "", draft.author_key, draft.author, draft.saved_at, sure, clean(draft.text or ""), calls)
+    asked = model_in_words(*ask.asked_with(draft.author_key))
+    about = ("", draft.author_key, draft.author, asked, draft.saved_at)
+    return ModelDraft("ready", *about, sure, clean(draft.text or ""), calls)
+
+
+def calls_of(ask: Ask) -> list[tuple[ModelCall, str]]:
+    """Return the newest calls of expert models for an ask, oldest first, each with its model and options."""
+    calls = reversed(ModelCall.objects.filter(ask=ask).exclude(model="").order_by("-pk")[:CALLS_SHOWN])
+    return [(call, model_in_words(call.model, call.options)) for call in calls]
 
 
 @dataclass(frozen=True)
@@ -287,6 +298,7 @@ def _has_words(draft: Draft) -> bool:
 
 
 THREAD_SHOWN = 20
+CALLS_SHOWN = 20
 
 
 @dataclass(frozen=True)

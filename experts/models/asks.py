@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
@@ -247,6 +248,12 @@ class Ask(models.Model):
         once the call was made."""
         return self.consumed_at is not None or (self.typed is not None and self.delivered_at is not None)
 
+    def asked_with(self, model_key: str) -> tuple[str, dict[str, Any] | None]:
+        """Return name and options with which a model gave its answer or draft: those of its last call without a
+        fault. Versions that did not store them leave them empty."""
+        calls = self.model_calls.filter(model_key=model_key, purpose__in=("answer", "draft"), fault="")
+        return calls.order_by("-pk").values_list("model", "options").first() or ("", None)
+
     @property
     def run_key(self) -> str:
         """The unit of fairness: the run, or the episode of an agent without a run."""
@@ -330,6 +337,7 @@ class Advice(AppendOnly):
 
     def value(self) -> AdviceValue:
         """Return the advice as it crosses a process."""
+        model, options = self.ask.asked_with(self.author_key) if SOURCES[self.source].is_model else ("", None)
         return AdviceValue(
             text=self.text,
             source=self.source,
@@ -341,6 +349,8 @@ class Advice(AppendOnly):
             files=self.file_refs or None,
             decision=self.decision,
             by=self.by or None,
+            model=model or None,
+            options=options,
         )
 
 

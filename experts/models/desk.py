@@ -149,6 +149,10 @@ class ModelCall(AppendOnly):
     run = models.ForeignKey(Run, null=True, on_delete=models.CASCADE, related_name="model_calls")
     arm = models.CharField(max_length=200, blank=True, db_default="", default="")
     model_key = models.CharField(max_length=160)
+    model = models.TextField(blank=True, default="", db_default="")
+    """The model's name at its endpoint; empty for calls of versions that did not store it."""
+    options = JsonText(null=True, blank=True)
+    """What its endpoint's settings add to each request; none for calls of versions that did not store them."""
     purpose = models.CharField(
         max_length=8,
         choices=[

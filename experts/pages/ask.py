@@ -29,10 +29,10 @@ from experts import endings
 from experts.errors import AlreadyClaimed, LeaseLost, TooLate, Used
 from experts.find import board, held_answers, one_ask
 from experts.find.one_ask import RefusedForm
-from experts.find.panels import Mine, family_of, mine_of, same_question_of, unsent, written_by
+from experts.find.panels import Mine, calls_of, family_of, mine_of, same_question_of, unsent, written_by
 from experts.find.reading import asks_of
 from experts.looking import ReturnedByModel
-from experts.models import Advice, Ask, Privilege
+from experts.models import Advice, Ask, ModelCall, Privilege
 from experts.pages.answer import (
     LeaseForm,
     SentAnswer,
@@ -153,6 +153,7 @@ class AskResult:
     outcome: str
     own: Mine
     family: list[Mine]
+    calls: list[tuple[ModelCall, str]]
 
 
 def _result(row: Ask, actor: Actor) -> AskResult:
@@ -162,6 +163,7 @@ def _result(row: Ask, actor: Actor) -> AskResult:
         outcome=board.outcome_of(actor, row),
         own=mine_of(actor, row, timezone.now()),
         family=[] if row.is_open else family_of(actor, row),
+        calls=[] if row.is_open else calls_of(row),
     )
 
 

@@ -333,12 +333,15 @@ def called(
     by an arm of a run instead of an ask.
     """
     prompt, completion, cached = by_kind or (None, None, None)
+    endpoint = settings.EXPERT_ENDPOINTS[model.model]
     ModelCall.objects.create(
         project=model.project,
         ask=ask,
         run=run,
         arm=arm,
         model_key=model.key,
+        model=endpoint.model,
+        options=endpoint.without_secrets(dict(endpoint.options)),
         purpose=purpose,
         tokens=tokens,
         prompt_tokens=prompt,

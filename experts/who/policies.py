@@ -18,6 +18,7 @@ from experts.models import Ask, Assignment, Desk, ModelCall
 from experts.rules.routing import RoutingRules
 from people.models import Project
 from people.slots import SlotState
+from people.text.in_words import model_in_words
 
 LOOKS = 20
 """The newest second looks of a model of which the late ones are counted."""
@@ -64,7 +65,8 @@ class ExpertModel:
     """A configured expert model, the result of its last call, and how many of its last second looks came too late."""
 
     name: str
-    model: str
+    asked: str
+    """Its name at its endpoint, and its options."""
     base_url: str
     at_work: int
     last: ModelCall | None
@@ -78,7 +80,7 @@ def expert_models(project: Project, now: datetime) -> list[ExpertModel]:
     return [
         ExpertModel(
             name,
-            endpoint.model,
+            model_in_words(endpoint.model, endpoint.without_secrets(dict(endpoint.options))),
             endpoint.base_url,
             held_by(f"model:{name}", now),
             calls.filter(model_key=f"model:{name}").first(),

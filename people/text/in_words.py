@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
+
+from people.text.plain_text import clean
 
 COUNTDOWN_LEVELS = {"late": 0.2, "soon": 0.45}
 """A countdown changes color below these shares of a deadline's time; pages hand them to `clock.js`."""
+MODEL_CHARS = 300
 
 
 def countdown_level(left_s: float, budget_s: float | None) -> str:
@@ -44,6 +50,17 @@ def percent(share: float | None) -> str:
 
 def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def model_in_words(model: str, options: Mapping[str, Any] | None) -> str:
+    """Return a model with the options of its requests, bounded.
+
+    >>> model_in_words("toy-7b", {"temperature": 0, "stop": ["END"]})
+    'toy-7b (temperature 0, stop ["END"])'
+    """
+    parts = ", ".join(f"{name} {json.dumps(value)}" for name, value in (options or {}).items())
+    words = clean(f"{model} ({parts})" if parts else model)
+    return words if len(words) <= MODEL_CHARS else words[: MODEL_CHARS - 1] + "…"
 
 
 def bytes_in_words(size: int) -> str:

@@ -60,7 +60,7 @@ def bench(tmp_path_factory: OpenFolders) -> Iterator[Bench]:
             AWMENV_JUDGE_HEADERS=json.dumps({"X-Tenant": HEADER}),
             AWMENV_JUDGE_QUERY=f"api-version={QUERY}",
             AWMENV_JUDGE_TIMEOUT_S="4",
-            AWMENV_JUDGE_OPTIONS='{"max_tokens": 99, "extra": {"top_k": 1}}',
+            AWMENV_JUDGE_OPTIONS=json.dumps({"max_tokens": 99, "extra": {"top_k": 1, "user": KEY}}),
         )
         yield made
         made.server.stop()
@@ -84,7 +84,9 @@ async def test_the_judge_rules_on_evidence_steps_and_criteria(
     assert found.verify_result is not None
     assert (found.verify_result["result"], found.verify_result["execution_status"]) == (result, "success")
     assert found.verify_result["raw_result"] == {"before": 0, "after": 1}
-    assert found.verify_result["llm_judge"]["reasoning"] == "because"
+    judged = found.verify_result["llm_judge"]
+    assert judged["reasoning"] == "because"
+    assert (judged["model"], judged["options"]) == ("solomon", {"max_tokens": 99, "top_k": 1, "user": "[key]"})
     (body,) = bench.endpoint.bodies
     asked = json.loads(body["messages"][1]["content"])
     assert (body["max_tokens"], body["top_k"]) == (99, 1)

@@ -6,11 +6,13 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from asgiref.sync import async_to_sync
 from django.utils import timezone
+from django.utils.html import escape
 from starlette.responses import JSONResponse
 
 from awmclient.choosing.chat import EndpointConfig
@@ -18,7 +20,9 @@ from awmclient.schema import AskOpen, EpisodeStart, ToolSpec
 from episodes.models import VerifierVersion
 from episodes.record import recording
 from episodes.stored import packs
+from episodes.visible import trajectory
 from experts import endings, llm
+from experts.find.panels import model_draft
 from experts.find.reading import open_asks
 from experts.models import Advice, Ask, Draft, ModelCall
 from experts.record import closing, desk, opening, queue
@@ -104,6 +108,41 @@ def test_the_model_answers_through_the_same_queue_as_a_person(serve, asked):
 
 def call(ticket, into):
     return {"name": "merge_ticket", "arguments": {"ticket": ticket, "into": into}}
+
+
+OPTIONS = {"max_tokens": 256, "temperature": 0, "extra": {"top_k": 20, "user": KEY}}
+RECORDED = {**OPTIONS, "extra": {"top_k": 20, "user": "[key]"}}
+WORDS = 'small-1 (max_tokens 256, temperature 0, extra {"top_k": 20, "user": "[key]"})'
+
+
+def test_answer_has_model_and_options_that_no_agent_sees(serve, asked, settings, ada):
+    server = serve(small=lambda body: says("Into 4127."))
+    settings.EXPERT_ENDPOINTS = {"small": replace(settings.EXPERT_ENDPOINTS["small"], options=OPTIONS)}
+    ask = asked()
+    llm.work()
+    ask = fresh(ask)
+    assert [(one.purpose, one.model, one.options) for one in ask.model_calls.all()] == [("answer", "small-1", RECORDED)]
+    settings.EXPERT_ENDPOINTS = {"small": EndpointConfig(server.base_url, "small-2")}
+    value = ask.accepted.value()
+    assert (value.model, value.options) == ("small-1", RECORDED) and "small-1" not in json.dumps(value.observation())
+    (step,) = trajectory.steps_of(ask.episode, 0, 9)
+    assert step["advice"]["options"] == RECORDED and server.bodies[0]["top_k"] == 20
+    assert "small-1" not in json.dumps(llm.shortened(step)), "nor does a model that advises it later"
+    for address in (f"/asks/{ask.pk}/", f"/episodes/{ask.episode_id}/"):
+        assert escape(WORDS) in html(as_person(ada).get(address)), address
+
+
+def test_draft_shows_model_and_options_before_it_is_used(serve, asked, settings, edo):
+    serve(small=lambda body: says("Into 4127."))
+    settings.EXPERT_ENDPOINTS = {"small": replace(settings.EXPERT_ENDPOINTS["small"], options=OPTIONS)}
+    ask = asked(model_first=False)
+    desk.want_draft(edo, ask.pk)
+    llm.work()
+    assert model_draft(ask, timezone.now()).asked == WORDS
+    closing.close_if_due(ask.pk)
+    Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
+    prepared = closing.close_if_due(ask.pk).accepted.value()
+    assert (prepared.reason, prepared.model, prepared.options) == ("prepared", "small-1", RECORDED)
 
 
 def test_invalid_suggested_call_is_dropped_and_text_is_kept(serve, asked):

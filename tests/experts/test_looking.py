@@ -39,7 +39,8 @@ def look(settings, ada):
         def start(reply, timeout_s=60.0):
             server = OpenAIServer(lambda body: reply(body) if callable(reply) else reply)
             stack.enter_context(answering(server))
-            settings.EXPERT_ENDPOINTS = {"wise": EndpointConfig(server.base_url, "wise-1", "k", timeout_s=timeout_s)}
+            wise = EndpointConfig(server.base_url, "wise-1", "k", timeout_s=timeout_s, options={"seed": 7})
+            settings.EXPERT_ENDPOINTS = {"wise": wise}
             desk.set_policy(ada, second_look_model="wise")
             return server
 
@@ -72,7 +73,9 @@ def test_returned_answer_keeps_its_text_and_can_be_sent_anyway(look, edo, asked)
     assert list(events) == [("edo", f"wise: {WHY}")] * 2
     assert "Sent despite a second look.</b>wise: Ticket 9 &lt;does&gt;" in html(as_person(edo).get(f"/asks/{ask.pk}/"))
     assert "overruled" not in json.dumps(accepted.value().model_dump()), "no agent reads it"
-    assert {(call.purpose, call.fault) for call in ModelCall.objects.all()} == {("look", "")}
+    calls = {(call.purpose, call.fault, call.model, str(call.options)) for call in ModelCall.objects.all()}
+    assert calls == {("look", "", "wise-1", "{'seed': 7}")}
+    assert accepted.value().model is None and "wise-1 (seed 7)" in html(as_person(edo).get(f"/asks/{ask.pk}/"))
 
 
 def test_anyway_without_a_return_is_looked_at(look, edo, asked):

@@ -15,7 +15,7 @@ import httpx
 import orjson
 
 from awmenv.server import strict
-from awmenv.server.blotting import blot, secrets_of
+from awmenv.server.blotting import blot, blotted, secrets_of
 from awmenv.server.settings import Judge
 
 RULINGS = ("complete", "incomplete", "server_error", "agent_error")
@@ -36,7 +36,7 @@ Answer with one JSON object and nothing else: {"reasoning": "...", "classificati
 
 
 async def rule(judge: Judge, evidence: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return (reward_type, details): the judge's reply or the reason it failed."""
+    """Return (reward_type, details): the judge's reply or the reason it failed, with its model and options."""
     if not judge.configured:
         return "judge_error", {
             "error": "no judge is configured on this server (AWMENV_JUDGE_BASE_URL, AWMENV_JUDGE_MODEL)"
@@ -44,10 +44,10 @@ async def rule(judge: Judge, evidence: dict[str, Any]) -> tuple[str, dict[str, A
     try:
         reply = _read_ruling(await _ask(judge, evidence))
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError, TypeError, RecursionError) as error:
-        return "judge_error", {"error": _carried(judge, f"{type(error).__name__}: {error}", MAX_ERROR)}
+        return "judge_error", {"error": _carried(judge, f"{type(error).__name__}: {error}", MAX_ERROR), **_used(judge)}
     ruling = str(reply.get("classification", "")).strip().lower()
     names = [name for name in ("reasoning", "classification") if name in reply]
-    details: dict[str, Any] = {name: _carried(judge, str(reply[name]), MAX_SAID) for name in names}
+    details: dict[str, Any] = {name: _carried(judge, str(reply[name]), MAX_SAID) for name in names} | _used(judge)
     if ruling not in RULINGS:
         return "judge_error", {"error": "the judge gave no ruling", **details}
     return ruling, details
@@ -104,8 +104,15 @@ def _read_ruling(text: str) -> dict[str, Any]:
     return value
 
 
+def _used(judge: Judge) -> dict[str, Any]:
+    return {"model": judge.model, "options": blotted(judge.options, _secrets_of(judge))}
+
+
 def _carried(judge: Judge, text: str, room: int) -> str:
     """Return text that any frame can carry, without the endpoint's secrets, which errors and replies may repeat."""
-    secrets = secrets_of(judge.api_key, json.loads(judge.headers or "{}"), dict(parse_qsl(judge.query)))
     # Before the cut, because half a secret would not be found.
-    return blot(text, secrets)[:room].encode("utf-8", "replace").decode("utf-8")
+    return blot(text, _secrets_of(judge))[:room].encode("utf-8", "replace").decode("utf-8")
+
+
+def _secrets_of(judge: Judge) -> frozenset[str]:
+    return secrets_of(judge.api_key, json.loads(judge.headers or "{}"), dict(parse_qsl(judge.query)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from dataclasses import replace
 
 import pytest
 from django.db import connection
@@ -150,12 +151,20 @@ def test_two_who_save_first_at_once_both_succeed(project, ada):
 def test_models_page_shows_status_and_tests_each(ada, edo, settings, project):
     server = OpenAIServer(lambda body: "ready")
     with answering(server):
-        settings.EXPERT_ENDPOINTS = {"small": endpoint(server.base_url), "big": endpoint("http://127.0.0.1:9/v1")}
+        settings.EXPERT_ENDPOINTS = {
+            "small": replace(endpoint(server.base_url), options={"seed": 7}),
+            "big": endpoint("http://127.0.0.1:9/v1"),
+        }
         ModelCall.objects.create(
             project=project, model_key="model:big", purpose="answer", fault="401 no <key>", duration_s=1
         )
         page = html(as_person(ada).get("/routing/"))
-        assert "<b>small</b>" in page and "not called yet" in page and "401 no &lt;key&gt;" in page
+        assert (
+            "<b>small</b>" in page
+            and "(seed 7)</span>" in page
+            and "not called yet" in page
+            and "401 no &lt;key&gt;" in page
+        )
         assert "Test passed." in html(as_person(ada).post("/routing/models/small/test"))
         assert "Test failed" in html(as_person(ada).post("/routing/models/big/test"))
         assert as_person(ada).post("/routing/models/none/test").status_code == 404
@@ -171,8 +180,9 @@ def test_models_page_shows_status_and_tests_each(ada, edo, settings, project):
 def test_models_page_tests_further_agent_models(ada, settings):
     server = OpenAIServer(lambda body: tool_call("ready", {"word": "yes"}))
     with answering(server):
-        settings.AGENT_ENDPOINTS = {"tuned": endpoint(server.base_url)}
+        settings.AGENT_ENDPOINTS = {"tuned": replace(endpoint(server.base_url), options={"top_p": 0.5})}
         page = html(as_person(ada).get("/models/"))
+        assert "AWMWEB_AGENT_TUNED_OPTIONS" in page and "{&quot;top_p&quot;: 0.5}" in page
         assert "AWMWEB_AGENT_TUNED_BASE_URL" in page and 'hx-post="/projects/lab/models/agent:tuned/test"' in page
         assert "Runs tasks with policy model:tuned." in page
         assert "Test passed." in html(as_person(ada).post("/models/agent:tuned/test"))
