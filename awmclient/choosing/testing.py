@@ -1,7 +1,7 @@
 """*Test endpoint*: whether a model server takes a tool and lets its model call it, and what to set if not.
 
-One request, or two where the endpoint gets reasoning back. It has the endpoint's own time. Called by the page *Models*
-and by anyone who has an `EndpointConfig`.
+One request, or two where the endpoint gets reasoning back, each in the endpoint's own time, and a look at its slots.
+Called by the page *Models* and by anyone who has an `EndpointConfig`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from awmclient.choosing.chat import NO_ANSWER, ChatClient, EndpointConfig
+import httpx
+
+from awmclient.choosing.chat import LOOK_S, NO_ANSWER, ChatClient, EndpointConfig
+from awmclient.client.wire import is_loopback
 from awmclient.errors import EndpointError, MalformedCall
 from awmclient.words.textcalls import text_calls
 from awmclient.words.thinking import read_reasoning, with_reasoning
@@ -21,6 +24,8 @@ from awmclient.words.toolcalls import calls_of, native_calls
 NAME = "ready"
 CHARS_PER_TOKEN = 8
 """A prompt with fewer tokens than characters of tools divided by this has no tools in it: texts have about four."""
+SLOTS_MOST = 10_000
+"""The highest limit of episodes that ask one model at a time."""
 _MANUAL = (
     "Report that you are ready. This description is as long as those of real tools, so that the number of tokens that "
     "a server counts says whether its template gave the tool to the model. A tool of an application has a name, a "
@@ -60,8 +65,30 @@ async def check_endpoint(endpoint: EndpointConfig, prefix: str = "") -> Endpoint
             await client.complete(_history(endpoint, message))
     except EndpointError as error:
         return EndpointCheck(False, explained(error.message, prefix), time.monotonic() - start)
+    took = time.monotonic() - start
     ok, words = _judged(endpoint, message)
-    return EndpointCheck(ok, f"{endpoint.model}: {words}", time.monotonic() - start)
+    return EndpointCheck(ok, f"{endpoint.model}: {words}{_in_parallel(await slots_of(endpoint), prefix)}", took)
+
+
+async def slots_of(endpoint: EndpointConfig) -> int | None:
+    """Return how many requests the server answers at a time, as llama.cpp's says under `/props`; None for others."""
+    url = f"{endpoint.base_url.rstrip('/').removesuffix('/v1')}/props"
+    headers = {"Authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {}
+    try:
+        async with httpx.AsyncClient(timeout=LOOK_S, trust_env=not is_loopback(url)) as http:
+            answer = await http.get(url, params=dict(endpoint.query) or None, headers=headers | dict(endpoint.headers))
+            slots = json.loads(answer.content)["total_slots"]
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError, LookupError, TypeError):
+        return None
+    # not isinstance: a bool is an int in Python
+    return slots if type(slots) is int and 0 < slots <= SLOTS_MOST else None
+
+
+def _in_parallel(slots: int | None, prefix: str) -> str:
+    if slots is None:
+        return ""
+    setting = f": {prefix}PARALLEL={slots} lets as many episodes ask it at a time" if prefix else ""
+    return f". The server has {slots:,} slot{'' if slots == 1 else 's'}{setting}"
 
 
 def _judged(endpoint: EndpointConfig, message: Mapping[str, Any]) -> tuple[bool, str]:

@@ -5,7 +5,8 @@ import json
 import socket
 
 import pytest
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from awmclient.choosing.chat import EndpointConfig
 from awmclient.choosing.testing import check_endpoint
@@ -51,6 +52,38 @@ async def test_test_says_whether_tools_work_and_what_to_set(reply, ok, words):
     assert (result.ok, words in result.message) == (ok, True), result.message
     assert [tool["function"]["name"] for tool in server.bodies[0]["tools"]] == ["ready"] and len(server.bodies) == 1
     assert len(json.dumps(server.bodies[0]["tools"])) > 700, "short tools could not be told from none"
+
+
+PARALLEL = "The server has 4 slots: AWMWEB_AGENT_PARALLEL=4 lets as many episodes ask it at a time"
+
+
+@pytest.mark.parametrize(
+    ("props", "status", "words"),
+    [
+        (b'{"total_slots": 4}', 200, PARALLEL),
+        (b'{"total_slots": 1}', 200, "The server has 1 slot: AWMWEB_AGENT_PARALLEL=1 "),
+        *(
+            (props, 200, "")
+            for props in (b'{"total_slots": true}', b'{"total_slots": 99999}', b"{}", b"[]", b"null", b"x")
+        ),
+        (b'{"error": "no key"}', 401, ""),
+    ],
+)
+async def test_test_names_slots_where_the_server_has_them(props, status, words):
+    server, heads = OpenAIServer(lambda body: counted(CALL), "k"), []
+
+    async def answer(request):
+        heads.append(request.headers["authorization"])
+        return Response(props, status)
+
+    server.app.router.routes.append(Route("/props", answer))
+    await server.start()
+    try:
+        result = await check_endpoint(EndpointConfig(server.base_url, "toy", "k"), "AWMWEB_AGENT_")
+    finally:
+        await server.kill()
+    assert result.ok and heads == ["Bearer k"]
+    assert words in result.message and ("slot" in result.message) == bool(words), result.message
 
 
 async def test_test_has_the_time_of_the_endpoint(monkeypatch):
