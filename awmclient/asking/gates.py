@@ -26,7 +26,7 @@ READS = (
 )  # fmt: skip
 """First words of a tool's name that say that it reads. Any other tool counts as a write."""
 NOT_SENT = "not_sent"
-"""The key in the `meta` of a call that the loop refused, since its tool's schema does."""
+"""The key in the `meta` of a call that the loop refused: its tool is not offered, or the tool's schema refuses it."""
 NOT_MADE = "This call was not made."
 
 

@@ -31,7 +31,8 @@ async def make_call(loop: LiveRollout, call: Call, number: int) -> None:
     # Never sent, so that no agent reaches a control tool, or one that it is not offered; the error is that of an
     # unknown one.
     if is_reserved(call.name) or call.name in loop.withheld:
-        await loop.record({**step, "error": unknown_tool(call.name), "reward_type": "tool_not_found"})
+        refused = {"error": unknown_tool(call.name), "reward_type": "tool_not_found", "meta": {gates.NOT_SENT: True}}
+        await loop.record({**step, **refused})
         return
     unknown = unknown_arguments(loop.tools, call)
     if unknown and unknown.refused:

@@ -5,11 +5,13 @@ import asyncio
 
 import pytest
 
+from awmclient.asking.gates import reached_world
 from awmclient.choosing.scripted import ScriptedPolicy
+from awmclient.loop.restoring import restore
 from awmclient.loop.rollout import rollout
 from awmclient.policies import Turn
 from awmclient.record.progress import LoopProgress, active_s
-from awmclient.schema import Advice
+from awmclient.schema import Advice, OfferedTools
 from awmclient.testing import FakeEnv, MemoryDashboard, MemoryEpisode
 from awmclient.words.toolcalls import Call
 
@@ -255,3 +257,15 @@ def test_the_clock_leaves_out_the_wait_for_advice():
     kinds = ["message", "ask", "message", "tool_call"]
     steps = [{"kind": kind, "at": moment} for kind, moment in zip(kinds, at, strict=True)]
     assert active_s(steps) == 4.5
+
+
+async def test_a_tool_that_is_not_offered_is_not_called_again():
+    # a fork, a certificate and a repaired verifier choose what they call again by the same rule
+    dash, env, again = MemoryDashboard(), FakeEnv(), FakeEnv()
+    script = [{"call": {"name": "set_price", "arguments": {"item": "mug", "price": 9}}}, {"answer": "end"}]
+    offered = OfferedTools(per_task=1, own=["get_item"], draw="1")
+    result = await rollout(ScriptedPolicy(script), env, dash, task="Price the mug", tools=offered)
+    steps = dash.steps(result.episode)
+    (call,) = [step for step in steps if step["kind"] == "tool_call"]
+    assert not reached_world(call) and await restore(again, steps) == 0
+    assert again.calls == [] and "set_price" not in env.calls
