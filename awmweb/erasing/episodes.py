@@ -20,7 +20,7 @@ from awmweb.demo.rows import erase
 from awmweb.erasing import datasets
 from awmweb.erasing.written import WORD
 from episodes.find.held import held_among
-from episodes.models import Episode
+from episodes.models import Episode, OutcomeHold
 from experts.models import Advice, Ask, ModelCall, StandingAnswer
 from experts.record.standing_answers import has_its_values
 from imports.models import Trace
@@ -147,6 +147,8 @@ def _locked(episode_id: str) -> set[str]:
 def _named_elsewhere(actor: Actor, family: Set[str], deleted: Mapping[str, Set[Any]]) -> Counter[str]:
     """Take out what names erased rows without a reference to them."""
     counts: Counter[str] = Counter()
+    # an erased pair withholds nothing of its other episode any more
+    counts["episodes.OutcomeHold"] = OutcomeHold.objects.filter(by__in=deleted.get("reviews.Review", ())).delete()[0]
     notified = [str(key) for label in NOTIFIED for key in deleted.get(label, ())]
     mine = Delivery.objects.filter(subscription__project=actor.project, subject_id__in=notified)
     counts["notices.Delivery"] = mine.count()

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connections
 
+from awmweb.erasing.episodes import erase_episode
 from episodes.models import Episode, Fork, OutcomeHold
 from episodes.visible import visibility
 from people.errors import Invalid, NotFound
@@ -163,6 +164,15 @@ def test_last_answer_of_a_pair_opens_it_to_who_did_not_answer(ada, rita, edo, qu
     preferring.prefer(edo, review.pk, lease.lease_token, {OVERALL: "b"})
     assert sees(rita, review) == sees(edo, review) == [False, False], "each can still undo"
     assert set(OutcomeHold.objects.filter(by=review.pk).values_list("actor_key", flat=True)) == {rita.key, edo.key}
+
+
+def test_erased_episode_ends_the_holds_of_its_pairs(ada, rita, queue):
+    filled(ada, queue, 1, 1)
+    review = queue.reviews.get()
+    assigning.claim(rita, review.pk)
+    erase_episode(ada, review.episode_id)
+    assert not OutcomeHold.objects.exists() and Episode.objects.filter(pk=review.other_id).exists()
+    assert visibility.of_episode(rita, Episode.objects.get(pk=review.other_id)) is not None
 
 
 def test_agreement_of_pairs_counts_each_question(ada, rita, edo, queue):
