@@ -15,7 +15,7 @@ from exports.record import Record
 from exports.rules.leakage import Ground
 from exports.rules.shaping import REASONING, Shaped
 
-SFT, STEPS = "awmweb.sft/5", "awmweb.steps/3"
+SFT, STEPS = "awmweb.sft/6", "awmweb.steps/4"
 SFT_FEATURES: dict[str, Any] = {
     "messages": MESSAGES,
     "tools": JSON_LIST,

@@ -19,7 +19,7 @@ from exports.rules.pairs import (
     siblings,
 )
 
-DPO, KTO = "awmweb.pref/6", "awmweb.kto/3"
+DPO, KTO = "awmweb.pref/6", "awmweb.kto/4"
 DPO_FEATURES: dict[str, Any] = {
     "prompt": MESSAGES,
     "chosen": MESSAGES,

@@ -13,7 +13,7 @@ from exports.record import NoRow, Record
 from exports.rules.leakage import Ground
 from exports.rules.shaping import Shaped, TrainingLine
 
-PROMPTS, ASKING = "awmweb.prompts/1", "awmweb.ask_decision/3"
+PROMPTS, ASKING = "awmweb.prompts/1", "awmweb.ask_decision/4"
 PROMPTS_FEATURES: dict[str, Any] = {
     "prompt": MESSAGES,
     "tools": JSON_LIST,

@@ -19,7 +19,7 @@ from exports.rules.leakage import Ground
 from exports.rules.redaction import marks_in
 from exports.rules.shaping import Shaped, TrainingLine
 
-VERSION = "awmweb.tokens/3"
+VERSION = "awmweb.tokens/4"
 IDS = {"feature": WHOLE, "_type": "List"}
 FEATURES: dict[str, Any] = {
     "input_ids": IDS,

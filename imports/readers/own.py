@@ -97,7 +97,7 @@ def knows_sft(row: Mapping[str, Any]) -> bool:
 
 
 def read_sft(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
-    _newest(SFT, row, 5)
+    _newest(SFT, row, 6)
     add_messages(draft, wants(row, "messages", list, "a list of messages"), own_errors=True)
     asked = sum(step.get("name") == ASK_TOOL for step in draft.steps)
     draft.lose("who answered an ask (kept as a tool call)", asked)

@@ -13,6 +13,7 @@ import pytest
 from awmclient.schema import Fault
 from awmclient.words.conversation import conversation, messages
 from episodes.stored.arrivals import arrival_of
+from exports.formats import FORMATS
 from imports import readers
 from imports.readers import containers, unpacking
 from tests.exports.assembly.test_briefed_episodes import steps as briefed_steps
@@ -664,3 +665,7 @@ def test_reasoning_survives_our_own_rows(one):
     ((row,), _) = walk("sft", record(steps=thought))
     found = steps_of(one(row))
     assert [step["reasoning"]["text"] for step in found if "reasoning" in step] == ["Look first."]
+
+
+def test_rows_of_the_newest_export_are_read(one):
+    assert not one({**SFT, "schema_version": FORMATS["sft"].version}, "sft").refusal
