@@ -59,7 +59,7 @@ def pair_page(request: MemberRequest, review: Review, common: dict[str, Any], *,
         "answered": _answered(mine),
         "others": _others(actor, review) if mine is not None else [],
         "may_review": holds(actor, may_review),
-        "may_undo": Preference.objects.counted().filter(review__queue=review.queue, author_key=actor.key).exists(),
+        "newest": preferring.newest_of(actor, review.queue),
     }
     return render(request, "reviews/pair.html", context, status=status)
 
@@ -151,10 +151,10 @@ def prefer(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def undo(request: MemberRequest, pk: str) -> HttpResponse:
-    """Undo the newest answer in the queue of this review, and show its pair again."""
+    """Undo the answer that the form names, the newest in the queue of this review, and show its pair again."""
     review = visible_or_404(Review.objects.all(), request.actor, pk, "queue__project")
     try:
-        lease = preferring.undo(request.actor, review.queue_id)
+        lease = preferring.undo(request.actor, review.queue_id, text_of(request.POST, "answer"))
     except AppError as refused:
         messages.error(request, refused.message)
         return redirect("review", pk)

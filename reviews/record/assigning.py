@@ -266,7 +266,14 @@ def pull(actor: Actor, queue_id: str, first: str = "") -> ReviewClaim:
         # someone else claimed it between the query and the update, or its episode continues
         with suppress(ReviewClaimed, NotSettled):
             return claim(actor, review_id)
+    _open_last(actor, queue)
     raise NothingToReview
+
+
+def _open_last(actor: Actor, queue: ReviewQueue) -> None:
+    """Open the newest answered pair to an actor for whom a queue has nothing more: no next answer would."""
+    if queue.is_pairwise and not open_to(actor, queue, 1):
+        withholding.open_answered_to(actor.key, queue)
 
 
 def _in_turn(actor: Actor, queue: ReviewQueue) -> Iterator[str]:
@@ -439,6 +446,7 @@ def decline(actor: Actor, review_id: str, reason: str = "", lease_token: str = "
     fields = {"author": actor.name, "reason": reason[:1000].replace("\x00", "")}
     ReviewDecline.objects.get_or_create(review=review, author_key=actor.key, defaults=fields)
     withholding.open_to(actor.key, review)
+    _open_last(actor, review.queue)
 
 
 @transaction.atomic

@@ -13,7 +13,6 @@ from django.db import transaction
 from django.utils import timezone
 
 from episodes.models import OutcomeHold, Privilege
-from people import slots
 from people.access import Actor, may_review, visible_or_404
 from people.errors import Invalid
 from people.record import leasing
@@ -117,29 +116,51 @@ def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
     # nothing follows that could open the last one
     is_last = not assigning.open_to(actor, review.queue, 1)
     withholding.open_answered_to(actor.key, review.queue, None if is_last else review)
-    if not ReviewSlot.objects.filter(review=review, state__in=slots.OPEN).exists():
-        withholding.open_pair(review)
 
 
 @transaction.atomic
-def undo(actor: Actor, queue_id: str) -> ReviewClaim:
-    """Undo the newest answer of this person in a queue, and claim its pair again. Raises `OutcomesOpen` once its
-    outcomes are open: another answer would not be blind."""
+def undo(actor: Actor, queue_id: str, answer_id: str = "") -> ReviewClaim:
+    """Undo the newest answer of this person in a queue, and claim its pair again. With `answer_id` no other one: a
+    repeated undo returns the same claim. Raises `OutcomesOpen` once its outcomes are open: another answer would not be
+    blind."""
     may_review(actor)
     queue = visible_or_404(ReviewQueue.objects.filter(closed_at=None), actor, queue_id)
-    rows = Preference.objects.counted().filter(review__queue=queue, author_key=actor.key)
-    answer = rows.select_related("review").select_for_update(of=("self",)).order_by("-created_at", "-pk").first()
-    if answer is None:
+    answer = newest_of(actor, queue)
+    named = answer if answer is None or answer_id in ("", answer.pk) else _undone(actor, queue, answer_id)
+    if named is None:
         raise Invalid("You have no answer here to undo.")
-    if queue.is_blind and not OutcomeHold.objects.filter(actor_key=actor.key, by=answer.review_id).exists():
+    # as an answer does, so that of two undos at once the second waits, and looks again
+    Review.objects.select_for_update(no_key=True).get(pk=named.review_id)
+    if (answer := newest_of(actor, queue)) != named:
+        return _claimed(actor, named)
+    if queue.is_blind and not OutcomeHold.objects.filter(actor_key=actor.key, by=named.review_id).exists():
         raise OutcomesOpen
     same = ("author", "author_key", "author_kind", "privilege", "choice", "is_swapped", "is_blind")
-    again = {name: getattr(answer, name) for name in same}
-    Preference.objects.create(review=answer.review, supersedes=answer, withdrawn=True, **again)
-    slot = ReviewSlot.objects.get(review=answer.review, holder=actor.key)
+    again = {name: getattr(named, name) for name in same}
+    Preference.objects.create(review=named.review, supersedes=named, withdrawn=True, **again)
+    slot = ReviewSlot.objects.get(review=named.review, holder=actor.key)
     now = timezone.now()
     until = now + timedelta(seconds=queue.lease_s)
     ReviewSlot.objects.filter(pk=slot.pk).update(state=SlotState.CLAIMED, submitted_at=None)
     taken = leasing.claim(ReviewSlot.objects.filter(pk=slot.pk), actor, now, until)
     assert taken is not None, "a slot of one's own is claimed again"
-    return ReviewClaim(answer.review_id, slot.pk, str(taken["lease_token"]), until)
+    return ReviewClaim(named.review_id, slot.pk, str(taken["lease_token"]), until)
+
+
+def newest_of(actor: Actor, queue: ReviewQueue) -> Preference | None:
+    """Return the newest answer of a person in a queue: the one that an undo takes back."""
+    rows = Preference.objects.counted().filter(review__queue=queue, author_key=actor.key).select_related("review")
+    return rows.order_by("-created_at", "-pk").first()
+
+
+def _undone(actor: Actor, queue: ReviewQueue, answer_id: str) -> Preference | None:
+    rows = Preference.objects.filter(review__queue=queue, author_key=actor.key, superseded_by__withdrawn=True)
+    return rows.filter(pk=answer_id).first()
+
+
+def _claimed(actor: Actor, answer: Preference) -> ReviewClaim:
+    """Return the claim of a pair whose answer was undone a moment ago. Raises `Invalid` if it is over."""
+    slot = ReviewSlot.objects.filter(review=answer.review_id, holder=actor.key, state=SlotState.CLAIMED).first()
+    if slot is None or slot.lease_until is None:
+        raise Invalid("This answer was undone before.")
+    return ReviewClaim(answer.review_id, slot.pk, slot.lease_token, slot.lease_until)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce
 
 from episodes.models import Episode, OutcomeHold
 from people import slots
@@ -67,13 +68,18 @@ def _branches(episodes: Collection[str]) -> dict[str, list[str]]:
 
 
 def opened_before(actor_key: str, review: Review) -> bool:
-    """Return whether an earlier review of one of its episodes, ended before this one was queued, has opened the outcome
-    to this actor."""
-    before, pair = review.created_at, review.episode_ids
+    """Return whether an earlier review of one of its episodes has opened the outcome to this actor before this one
+    withheld it from them: when it was queued for members who judge, else with their claim."""
+    pair = review.episode_ids
+    mine = OutcomeHold.objects.filter(actor_key=actor_key)
+    since = mine.filter(by=review.pk, episode__in=pair).order_by("since").values("since")[:1]
+    before = Coalesce(Subquery(since), Value(review.created_at))
     judged = Q(verdicts__author_key=actor_key, verdicts__is_late=False, verdicts__created_at__lt=before)
     compared = Q(preferences__author_key=actor_key, preferences__is_late=False, preferences__created_at__lt=before)
     declined = Q(declines__author_key=actor_key, declines__at__lt=before)
-    ended = Review.objects.filter(judged | compared | declined).exclude(pk=review.pk)
+    # the newest pair is answered and still withheld
+    opened = ~Exists(mine.filter(by=OuterRef("pk")))
+    ended = Review.objects.filter(judged | compared & opened | declined).exclude(pk=review.pk)
     return ended.filter(Q(episode__in=pair) | Q(other__in=pair)).exists()
 
 
@@ -87,13 +93,20 @@ def open_answered_to(actor_key: str, queue: ReviewQueue, but: Review | None = No
     """Open the outcomes of the pairs that an actor answered, but for the newest, which they can still undo."""
     answered = Preference.objects.counted().filter(review__queue=queue, author_key=actor_key)
     rows = answered.exclude(review=but) if but is not None else answered
-    OutcomeHold.objects.filter(actor_key=actor_key, by__in=rows.values("review")).delete()
+    holds = OutcomeHold.objects.filter(actor_key=actor_key, by__in=rows.values("review"))
+    opened = set(holds.values_list("by", flat=True))
+    holds.delete()
+    _open_done(opened)
 
 
-def open_pair(review: Review) -> None:
-    """Open the outcomes of a pair with all its answers, but to those who answered: theirs open with their next one."""
-    answered = Preference.objects.counted().filter(review=review).values("author_key")
-    OutcomeHold.objects.filter(by=review.pk).exclude(actor_key__in=answered).delete()
+def _open_done(reviews: Collection[str]) -> None:
+    """Open the outcomes of pairs with all their answers to everyone, once none of these can be undone: until then a
+    slot can become free again, for someone who must not have seen them."""
+    answered = Preference.objects.counted().filter(review=OuterRef(OuterRef("pk"))).values("author_key")
+    undoable = OutcomeHold.objects.filter(by=OuterRef("pk"), actor_key__in=answered)
+    open_ones = ReviewSlot.objects.filter(review=OuterRef("pk"), state__in=slots.OPEN)
+    done = Review.objects.filter(~Exists(open_ones), ~Exists(undoable), pk__in=reviews)
+    open_to_everyone(done)
 
 
 def open_all_to(actor_key: str, queue: ReviewQueue) -> None:

@@ -11,6 +11,8 @@ from awmweb.erasing.episodes import erase_episode
 from episodes.models import Episode, Fork, OutcomeHold
 from episodes.visible import visibility
 from people.errors import Invalid, NotFound
+from people.models import Role
+from people.slots import SlotState
 from reviews.errors import AlreadyReviewed, NothingToReview, OutcomesOpen, ReviewLeaseLost
 from reviews.models import Preference, QueueKind, Review
 from reviews.record import assigning, deciding, pairing, preferring
@@ -18,6 +20,7 @@ from reviews.record.deciding import Wanted
 from reviews.statistics import reports
 from reviews.visible import pairs
 from reviews.visible.pairs import OVERALL
+from tests.people_by_name import person
 from tests.reviews.conftest import ended
 
 pytestmark = pytest.mark.django_db
@@ -173,6 +176,73 @@ def test_erased_episode_ends_the_holds_of_its_pairs(ada, rita, queue):
     erase_episode(ada, review.episode_id)
     assert not OutcomeHold.objects.exists() and Episode.objects.filter(pk=review.other_id).exists()
     assert visibility.of_episode(rita, Episode.objects.get(pk=review.other_id)) is not None
+
+
+def test_pair_opens_to_others_once_no_answer_can_be_undone(ada, rita, edo, queue):
+    third = person(ada.project, "third", Role.EXPERT)
+    filled(ada, queue, 1, 1, 2, 2, 3, 3)
+    review = answer(rita, queue).review
+    lease = assigning.claim(edo, review.pk)
+    preferring.prefer(edo, review.pk, lease.lease_token, {OVERALL: "b"})
+    assert sees(third, review) == [False, False], "an undo could leave a slot to them"
+    answer(rita, queue)
+    assert sees(third, review) == [False, False]
+    answer(edo, queue)
+    assert sees(third, review) == sees(rita, review) == sees(edo, review) == [True, True]
+    with pytest.raises(Invalid):
+        preferring.undo(edo, queue.pk, Preference.objects.get(review=review, author_key=edo.key).pk)
+
+
+def test_outcomes_open_with_the_decline_of_the_last_pair(ada, rita, queue):
+    filled(ada, queue, 1, 1, 2, 2)
+    first, last = answer(rita, queue).review, assigning.pull(rita, queue.pk)
+    assert sees(rita, first) == [False, False]
+    assigning.decline(rita, last.review_id, lease_token=last.lease_token)
+    assert sees(rita, first) == [True, True] and not OutcomeHold.objects.filter(actor_key=rita.key).exists()
+
+
+def test_outcomes_open_if_the_next_pair_is_gone(ada, rita, queue):
+    filled(ada, queue, 1, 1, 2, 2)
+    first = answer(rita, queue).review
+    queue.slots.exclude(review=first).update(state=SlotState.VOID)
+    with pytest.raises(NothingToReview):
+        assigning.pull(rita, queue.pk)
+    assert sees(rita, first) == [True, True]
+
+
+def test_answer_after_an_opened_pair_of_its_episode_is_not_blind(ada, rita, queue):
+    filled(ada, queue, 1, 1, 1)
+    # from members who judge all three are withheld from the fill on, from others with their claim
+    assert [answer(rita, queue).is_blind for _ in range(3)] == [True] * 3
+    assert [answer(ada, queue).is_blind for _ in range(3)] == [True, True, False]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("is_named", [True, False])
+def test_undo_twice_at_once_is_one(ada, rita, queue, is_named):
+    filled(ada, queue, *[task for task in range(3) for _ in range(2)])
+    first, newest = answer(rita, queue), answer(rita, queue)
+
+    def take_back(_):
+        try:
+            return preferring.undo(rita, queue.pk, newest.pk if is_named else "").review_id
+        except (Invalid, OutcomesOpen):
+            return ""
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(3) as pool:
+        undone = set(pool.map(take_back, range(3)))
+    assert newest.review_id in undone <= {newest.review_id, ""}
+    assert set(Preference.objects.counted()) == {first}
+
+
+def test_repeated_undo_takes_no_other_answer_back(ada, rita):
+    queue = assigning.create_queue(ada, "Seen", kind="pairwise", is_blind=False)
+    filled(ada, queue, 1, 1, 2, 2)
+    first, newest = answer(rita, queue), answer(rita, queue)
+    lease = preferring.undo(rita, queue.pk, newest.pk)
+    assert preferring.undo(rita, queue.pk, newest.pk) == lease and set(Preference.objects.counted()) == {first}
 
 
 def test_agreement_of_pairs_counts_each_question(ada, rita, edo, queue):

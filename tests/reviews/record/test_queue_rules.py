@@ -67,6 +67,12 @@ def test_rule_out_of_bounds_is_refused(ada, rita, queue, share, more):
         rules.set_rule(rita, queue.pk, {}, 0.5)
 
 
+def test_blind_reviewers_do_not_read_the_filter_of_a_rule(ada, rita, queue):
+    rules.set_rule(ada, queue.pk, {"outcome": ["others"]}, 0.5, view="Failed ones")
+    shown = {who: html(as_person(who).get(reverse("review_queue", args=[queue.pk]))) for who in (ada, rita)}
+    assert "Failed ones" in shown[ada] and "Failed ones" not in shown[rita] and "match its filter" in shown[rita]
+
+
 def test_rule_is_set_and_ended_on_the_page(ada, rita, queue):
     ended(ada, "one")
     page, address = as_person(ada), reverse("review_queue_rule", args=[queue.pk])
