@@ -26,6 +26,8 @@ FORMAT = "awmweb.report/1"
 Z = NormalDist().inv_cdf(0.975)
 GRID, FEWEST_EFFECTIVE, MOST_BITS = 2**17, 3, 4_000_000_000
 NEAR = 1e-6
+PLANNED = 0.045
+"""The error of all that a run says at its planned size: contrasts, and arms that draw their offers."""
 SHOWN = ("better", "worse")
 Interval = tuple[float, float]
 
@@ -38,6 +40,11 @@ class Result:
     interval: Interval | None
     p: float | None
     hangs: bool = False
+
+    @property
+    def is_untested(self) -> bool:
+        """Whether the test would take too long."""
+        return self.p is None and self.interval is not None
 
     def is_shown(self, level: float, p: float | None) -> bool:
         return (
@@ -52,8 +59,17 @@ def differences(report: dict[str, Any], rows: Iterable[dict[str, Any]] = ()) -> 
         for line in differences(json.load(open("report.json"))):
             print(line)
     """
-    lines = [*_of_arms(report), *_of_contrasts(report), *_of_rows(report, rows)]
-    return [" ".join(line.split()) for line in lines]
+    return _checked(report, rows)[0]
+
+
+def _checked(report: dict[str, Any], rows: Iterable[dict[str, Any]]) -> tuple[list[str], int]:
+    """Return what differs, and of how many findings the test would take too long."""
+    tested = [contrast for contrast in report["contrasts"] if contrast["on_tasks"] is not None]
+    now, first = ([_result(report["tries"], contrast, reading) for contrast in tested] for reading in ("now", "first"))
+    both = list(zip(now, first, strict=True))
+    lines = [*_of_arms(report), *_of_contrasts(report, tested, now, first), *_of_sentences(report)]
+    lines += _of_rows(report, rows)
+    return [" ".join(line.split()) for line in lines], sum(any(one.is_untested for one in pair) for pair in both)
 
 
 def _of_arms(report: dict[str, Any]) -> Iterator[str]:
@@ -64,18 +80,53 @@ def _of_arms(report: dict[str, Any]) -> Iterator[str]:
             yield from _differs(f"arm {arm['arm']}: {name}", arm[name], number)
 
 
-def _of_contrasts(report: dict[str, Any]) -> Iterator[str]:
-    tested = [contrast for contrast in report["contrasts"] if contrast["on_tasks"] is not None]
-    now, first = ([_result(report["tries"], contrast, reading) for contrast in tested] for reading in ("now", "first"))
+def _of_contrasts(
+    report: dict[str, Any], tested: Sequence[dict[str, Any]], now: Sequence[Result], first: Sequence[Result]
+) -> Iterator[str]:
     for contrast in report["contrasts"]:
         if contrast["state"] == "final":
             yield from _of_counts(report["tries"], contrast)
     # a contrast that cannot be tested counts in their number all the same
     many, spare = len(report["contrasts"]), len(report["contrasts"]) - len(tested)
     holms = [_holm([*_ps(results), *[1.0] * spare]) if many > 1 else _ps(results) for results in (now, first)]
+    # one p that is not known leaves open what Holm makes of the others
+    is_known = not any(result.is_untested for result in (*now, *first))
+    # arms that draw their offers have their part of the error, and the report does not say how many do
+    levels = [PLANNED * many / (many + drawing) for drawing in range(len(report["arms"]) + 1)]
     for place, contrast in enumerate(tested):
         pair = [(results[place], ps[place]) for results, ps in zip((now, first), holms, strict=True)]
-        yield from _of_scope(contrast, pair, is_holm=many > 1)
+        yield from _of_scope(contrast, pair, is_holm=many > 1, is_known=is_known)
+        if not any(math.isclose(contrast["on_tasks"]["level"], level) for level in levels):
+            yield f"{_name(contrast)}: level is {contrast['on_tasks']['level']}, and no part of {PLANNED}"
+
+
+def _of_sentences(report: dict[str, Any]) -> Iterator[str]:
+    """Compare what leads with what follows from tasks. Statements while running can lead, and are not recomputed."""
+    for contrast in report["contrasts"]:
+        yield from _of_finding(contrast)
+    findings = [f"{_name(contrast)}: {contrast['sentence']}" for contrast in report["contrasts"]]
+    if len(findings) == 1:
+        findings.append(report["contrasts"][0]["sentence"])
+    if findings and report["sentence"] not in findings:
+        yield f"the sentence of the report is of no contrast: {report['sentence']}"
+
+
+def _of_finding(contrast: dict[str, Any]) -> Iterator[str]:
+    scope, sentence = contrast["on_tasks"], contrast["sentence"]
+    shown = scope["verdict"] if scope is not None and scope["verdict"] in SHOWN else ""
+    while_running = "Shown while running" in sentence and not shown
+    if scope is not None and not sentence.endswith(scope["sentence"]) and not while_running:
+        yield f"{_name(contrast)}: the sentence is not that of its tasks: {sentence}"
+    if scope is None and any(f"{word.capitalize()} on " in sentence for word in SHOWN):
+        yield f"{_name(contrast)}: the sentence has a word that no test on tasks shows: {sentence}"
+    # of too few tasks, the statement while running can still be the verdict
+    may_run = while_running or (contrast["state"] != "final" if scope is None else scope["verdict"] == "few")
+    if contrast["verdict"] != shown and (shown or contrast["verdict"] in SHOWN and not may_run):
+        yield f"{_name(contrast)}: verdict is {contrast['verdict']}, on its tasks {shown or 'nothing'} is shown"
+
+
+def _name(contrast: dict[str, Any]) -> str:
+    return f"{contrast['arm']} against {contrast['control']}"
 
 
 def _ps(results: Sequence[Result]) -> list[float]:
@@ -83,7 +134,7 @@ def _ps(results: Sequence[Result]) -> list[float]:
 
 
 def _of_counts(tries: Sequence[dict[str, Any]], contrast: dict[str, Any]) -> Iterator[str]:
-    name = f"{contrast['arm']} against {contrast['control']}"
+    name = _name(contrast)
     paired = _paired([_reading_of(each, "now") for each in tries if each["wave"] == 0], contrast)
     deltas = [task.delta for task in paired]
     counts = {"tasks": len(deltas), "won": sum(d > 0 for d in deltas), "lost": sum(d < 0 for d in deltas)}
@@ -94,9 +145,11 @@ def _of_counts(tries: Sequence[dict[str, Any]], contrast: dict[str, Any]) -> Ite
         yield from _differs(f"{name}: {key}", contrast[key], float(sum(values) / len(values)) if values else None)
 
 
-def _of_scope(contrast: dict[str, Any], readings: Sequence[tuple[Result, float]], *, is_holm: bool) -> Iterator[str]:
+def _of_scope(
+    contrast: dict[str, Any], readings: Sequence[tuple[Result, float]], *, is_holm: bool, is_known: bool
+) -> Iterator[str]:
     """Compare what is shown on tasks. The readings are of corrected and first outcomes: a word needs both."""
-    name, scope = f"{contrast['arm']} against {contrast['control']}", contrast["on_tasks"]
+    name, scope = _name(contrast), contrast["on_tasks"]
     (now, p), (first, _) = readings
     words = [_verdict(result, scope["level"], holm) for result, holm in readings]
     verdict = "withheld" if words[0] in SHOWN and words[0] != words[1] else words[0]
@@ -107,13 +160,14 @@ def _of_scope(contrast: dict[str, Any], readings: Sequence[tuple[Result, float]]
     if now.p is not None or now.interval is None:
         # a sign-flip test of very many seeds would take too long
         yield from _differs(f"{name}: p", scope["p"], now.p)
-    if is_holm and now.p is not None:
+    if is_holm and is_known and now.p is not None:
         yield from _differs(f"{name}: p after Holm", scope["p_holm"], p)
     for place, end in enumerate(("lower", "upper")):
         ends = [each[place] if each is not None else None for each in (scope["interval"], span)]
         yield from _differs(f"{name}: {end} end of the interval", *ends)
-    yield from _differs(f"{name}: verdict", scope["verdict"], verdict)
-    yield from _of_words(name, contrast, verdict)
+    if is_known:
+        yield from _differs(f"{name}: verdict on tasks", scope["verdict"], verdict)
+        yield from _of_words(name, contrast, verdict)
 
 
 def _of_words(name: str, contrast: dict[str, Any], verdict: str) -> Iterator[str]:
@@ -259,7 +313,9 @@ def _widest(results: Sequence[Result]) -> Result:
     if len(spans) < len(results):
         return replace(results[0], interval=None, p=None)
     whole = min(low for low, _ in spans), max(high for _, high in spans)
-    return replace(results[0], interval=whole, p=max(one.p for one in results if one.p is not None))
+    ps = [one.p for one in results if one.p is not None]
+    # one that is not known can be the largest
+    return replace(results[0], interval=whole, p=max(ps) if len(ps) == len(results) else None)
 
 
 def _units(paired: Sequence[_PairedTask]) -> list[list[int]]:
@@ -326,7 +382,9 @@ def _sign_flip(sums: Sequence[Fraction]) -> float | None:
 
 
 def _tango(won: int, lost: int, n: int) -> Interval:
-    """Return the score interval of a paired difference (Tango 1998)."""
+    """Return the score interval of a paired difference (Tango 1998); all that is possible of no task."""
+    if not n:
+        return -1.0, 1.0
 
     def score(d: float) -> float:
         b, c = -won - lost + (2 * n - won + lost) * d, -lost * d * (1 - d)
@@ -391,19 +449,23 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     try:
         report = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-        lines = Path(arguments[1]).read_text(encoding="utf-8").splitlines() if len(arguments) > 1 else []
+        lines = Path(arguments[1]).read_text(encoding="utf-8").split("\n") if len(arguments) > 1 else []
         if report.get("format") != FORMAT:
             raise ValueError(f"the format of {arguments[0]} is not {FORMAT}")
-        wrong = differences(report, map(json.loads, filter(str.strip, lines)))
-    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        # strings of JSON can have other ends of lines
+        rows = [json.loads(line) for line in lines if line.strip()]
+        wrong, untested = _checked(report, rows)
+    except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
         print(f"Not checked: {type(error).__name__}: {error}", file=sys.stderr)
         return 2
     for line in wrong:
         print(line)
     tested = sum(contrast["on_tasks"] is not None for contrast in report["contrasts"])
-    counts = f"{len(report['tries']):,} tries, {tested} findings on tasks, {len(lines):,} rows"
+    counts = f"{len(report['tries']):,} tries, {tested} findings on tasks, {len(rows):,} rows"
     print(f"{counts}: {len(wrong)} differ.")
-    print("Not recomputed: statements while running, on scenarios, of offers, and prices.")
+    print("Not recomputed: statements while running, on scenarios, of offers, prices, and whether too many were lost.")
+    if untested:
+        print(f"Not recomputed: p, its word and sentence of {untested} findings, whose test would take too long.")
     return 1 if wrong else 0
 
 

@@ -11,11 +11,13 @@ from dataclasses import replace
 
 import pytest
 
+from awmclient import check
 from awmclient.check import differences, main
 from runs.show.checkable import FORMAT, contrast_row, try_row
 from runs.statistics import rereading
 from runs.statistics.compare import CANCELLED, contrasts
 from runs.statistics.deciding import statements
+from runs.statistics.paired import tango
 from tests.runs.statistics.test_compare import many, tries
 
 ARMS = ["baseline", "expert", "other"]
@@ -37,6 +39,7 @@ def report_of(mine, arms=ARMS[:2], first=None):
     before = first or [None] * len(mine)
     rows = [try_row(each, other, names) for each, other in zip(mine, before, strict=True)]
     whole = {"format": FORMAT, "arms": counts, "contrasts": list(map(contrast_row, found)), "tries": rows}
+    whole["sentence"] = f"{found[0].arm} against {found[0].control}: {found[0].sentence}"
     return json.loads(json.dumps(whole))
 
 
@@ -98,6 +101,40 @@ def test_every_changed_number_is_named():
     lost = next(each for each in report["tries"] if each["complete"])
     lost["complete"] = False
     assert any("arm" in line for line in differences(report))
+
+
+def test_headline_and_level_are_compared_with_the_tasks():
+    report = report_of(tries(many(won=9, neither=20, lost=7)))
+    assert report["contrasts"][0]["on_tasks"]["verdict"] == "none" and differences(report) == []
+    better = "Better on these 36 tasks: +40 points."
+    changes = {"sentence": better, "verdict": "better"}
+    for place, value in changes.items():
+        wrong = copy.deepcopy(report)
+        wrong["contrasts"][0][place] = value
+        assert differences(wrong), place
+    assert differences({**report, "sentence": better}) == [f"the sentence of the report is of no contrast: {better}"]
+    wrong = copy.deepcopy(report)
+    wrong["contrasts"][0]["on_tasks"]["level"] = 0.9
+    assert any(": level is 0.9" in line for line in differences(wrong))
+    untested = {**report["contrasts"][0], **changes, "on_tasks": None}
+    assert len(differences({**report, "contrasts": [untested], "sentence": better})) == 2
+
+
+def test_test_that_takes_too_long_is_named_and_not_compared(tmp_path, capsys, monkeypatch):
+    report = report_of(drawn(random.Random("long"), seeds=2, arms=ARMS), ARMS)
+    (file := tmp_path / "report.json").write_text(json.dumps(report))
+    assert main([str(file)]) == 0 and "too long" not in capsys.readouterr().out
+    monkeypatch.setattr(check, "MOST_BITS", 0)
+    assert main([str(file)]) == 0 and "sentence of 2 findings" in capsys.readouterr().out
+    report["contrasts"][0]["on_tasks"]["units"] = 3
+    assert [line.split(" is")[0] for line in differences(report)] == ["expert against baseline: units"]
+
+
+def test_report_of_no_task_and_rows_with_other_line_ends_are_read(tmp_path):
+    assert check._tango(0, 0, 0) == tango(0, 0, 0)
+    (report := tmp_path / "report.json").write_text(json.dumps(report_of(tries(many(won=9)))))
+    (rows := tmp_path / "rows.jsonl").write_text('{"text": "a\u2028b\u0085c"}\n{"text": "d"}\n', encoding="utf-8")
+    assert main([str(report), str(rows)]) == 0
 
 
 def test_rows_are_compared_with_the_report_and_themselves():
