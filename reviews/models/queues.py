@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from episodes.models import AppendOnly, Episode
 from people.models import IdField, JsonText, Project
@@ -258,6 +258,12 @@ class Preferences(models.QuerySet["Preference"]):
     def counted(self) -> Self:
         """Select the answer of each reviewer on each pair, without late ones and those that were undone."""
         return self.filter(is_late=False, superseded_by__isnull=True, withdrawn=False)
+
+    def as_given(self) -> Self:
+        """Select the first answer of each reviewer who has one now on a pair: another can be given with those of others
+        in sight."""
+        now = Preference.objects.counted().filter(review=OuterRef("review"), author_key=OuterRef("author_key"))
+        return self.filter(Exists(now), is_late=False, supersedes__isnull=True)
 
 
 class Preference(Authored):

@@ -202,6 +202,9 @@ def add(actor: Actor, queue: ReviewQueue, rows: Sequence[Review], drawn: str) ->
 def _refuse_closed(queue: ReviewQueue) -> None:
     """Raise if the queue was closed meanwhile, and lock it against closing in this transaction: outcomes that are
     withheld for it afterward would stay withheld."""
+    if queue.is_blind:
+        # before the queue, as a new label does: its project is locked anyway when outcomes are withheld
+        withholding.locked(queue.project_id)
     # NO KEY, so that slots, which refer to the queue, can be added meanwhile
     if not ReviewQueue.objects.select_for_update(no_key=True).filter(pk=queue.pk, closed_at=None).exists():
         raise ReviewClosed("This queue is closed.")

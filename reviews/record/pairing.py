@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from heapq import nsmallest
 from itertools import combinations
 
 from django.db.models import Q, QuerySet
@@ -28,11 +29,12 @@ def rows_of(
     many of all. Each is drawn by the seed, and no pair is there twice."""
     seed = seed or queue.seed
     there = set(queue.reviews.values_list("episode_id", "other_id"))
-    counts = Counter(first for first, _ in there)
+    tasks = queue.reviews.values_list("episode__scenario", "episode__task_idx", "episode__task")
+    counts = Counter(task_key(*task) for task in tasks)
     chosen = [
         pair
-        for members in _by_task(queue, episodes)
-        for pair in _drawn(members, there, sum(counts[pk] for pk in members), seed)
+        for task, members in _by_task(queue, episodes).items()
+        for pair in _drawn(members, there, counts[task], seed)
     ]
     if sample:
         chosen = sorted(chosen, key=lambda pair: draw(seed, f"sample/{pair}"))[:sample]
@@ -50,7 +52,7 @@ def rows_of(
     ]
 
 
-def _by_task(queue: ReviewQueue, episodes: QuerySet[Episode]) -> list[list[str]]:
+def _by_task(queue: ReviewQueue, episodes: QuerySet[Episode]) -> dict[str, list[str]]:
     """Return the episodes that can be reviewed, and the branches of these, by task."""
     newest = list(episodes.order_by("-created_at", "-pk").values_list("pk", flat=True)[:EPISODES])
     family = Q(pk__in=newest) | Q(fork__parent__in=newest)
@@ -58,13 +60,15 @@ def _by_task(queue: ReviewQueue, episodes: QuerySet[Episode]) -> list[list[str]]
     tasks: dict[str, list[str]] = {}
     for pk, scenario, task_idx, task in rows.values_list("pk", "scenario", "task_idx", "task"):
         tasks.setdefault(task_key(scenario, task_idx, task), []).append(pk)
-    return list(tasks.values())
+    return tasks
 
 
 def _drawn(
     members: list[str], there: Collection[tuple[str, str | None]], full: int, seed: int
 ) -> list[tuple[str, str]]:
     """Return the pairs of one task that come to a queue which has `full` of it."""
-    few = sorted(sorted(members, key=lambda pk: draw(seed, pk))[:MEMBERS])
+    if full >= PAIRS:
+        return []
+    few = sorted(nsmallest(MEMBERS, members, key=lambda pk: draw(seed, pk)))
     new = [pair for pair in combinations(few, 2) if pair not in there]
-    return sorted(new, key=lambda pair: draw(seed, f"pair/{pair}"))[: max(0, PAIRS - full)]
+    return nsmallest(PAIRS - full, new, key=lambda pair: draw(seed, f"pair/{pair}"))

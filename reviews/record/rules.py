@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models import F, Max, QuerySet, Value
 from django.db.models.functions import MD5, Collate, Concat, Substr
 from django.utils import timezone
@@ -95,6 +95,10 @@ def _fill(rule: QueueRule) -> int:
     except AppError as refused:
         problem = refused.message[:400]
         log.warning("%s of queue %s: %s", rule, rule.queue_id, problem)
+    except DatabaseError as error:
+        # a deadlock or a full disk; the next sweep tries again
+        problem = f"The database refused it: {type(error).__name__}."
+        log.exception("%s of queue %s", rule, rule.queue_id)
     if problem != rule.problem:
         QueueRule.objects.filter(pk=rule.pk).update(problem=problem)
     return added

@@ -28,11 +28,11 @@ def from_everyone(reviews: Iterable[Review]) -> None:
     """Withhold the outcomes of these reviews of one blind queue from each member who can judge them."""
     rows = list(reviews)
     # all of one queue, so the first names the project
-    keys = [one.key for one in members_who_judge(_locked(rows[0].queue.project_id))] if rows else []
+    keys = [one.key for one in members_who_judge(locked(rows[0].queue.project_id))] if rows else []
     _hold((key, review) for review in rows for key in keys)
 
 
-def _locked(project_id: str) -> Project:
+def locked(project_id: str) -> Project:
     """Lock and return a project. Filling a queue then includes members who join meanwhile, or they see its holds."""
     # NO KEY, so that runs and episodes, which refer to the project, can start meanwhile
     return Project.objects.select_for_update(no_key=True).get(pk=project_id)
@@ -123,7 +123,7 @@ def follow_role(membership: Membership) -> None:
     """Withhold blind outcomes from a member who judges from now on, and open unclaimed ones to a member who does not.
     Registered with `members.on_role`."""
     actor = person(membership)
-    project = _locked(membership.project_id)
+    project = locked(membership.project_id)
     waiting = Review.objects.filter(queue__project=project, queue__is_blind=True, queue__closed_at=None)
     if judges_only(membership.role):
         judged = Verdict.objects.filter(author_key=actor.key, is_late=False).values("review")

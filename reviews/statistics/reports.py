@@ -240,8 +240,10 @@ def lines(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> lis
 
 
 def preferred(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> QuerySet[Preference]:
-    """Return the answers on pairs that an actor can read now: not those on episodes that are withheld from them."""
-    rows = Preference.objects.counted().filter(review__queue=queue)
+    """Return the answers on pairs that an actor can read now: not those on episodes that are withheld from them.
+    An undo in a queue that is not blind follows a look at the answers of others: the first ones count."""
+    answers = Preference.objects.counted() if queue.is_blind else Preference.objects.as_given()
+    rows = answers.filter(review__queue=queue)
     for name in ("review__episode_id", "review__other_id"):
         rows = visibility.with_open_outcome(actor, rows, name)
     return rows.filter(review__in_sample=True) if only_sample else rows

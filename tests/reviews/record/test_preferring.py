@@ -5,7 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from django.db import connections
+from django.db import connection, connections
+from django.test.utils import CaptureQueriesContext
 
 from awmweb.erasing.episodes import erase_episode
 from episodes.models import Episode, Fork, OutcomeHold
@@ -60,6 +61,33 @@ def test_fill_adds_few_pairs_of_a_task_whatever_comes_later(ada, queue):
     assert filled(ada, queue, *[5] * 6) == pairing.PAIRS
     ended(ada, "later", task_idx=5)
     assert assigning.fill(ada, queue.pk, Episode.objects.all()) == 0
+
+
+def test_task_has_few_pairs_whichever_episodes_are_added(ada, queue):
+    added = []
+    for first in range(0, 8, 2):
+        made = [ended(ada, f"part-{number}", task_idx=5) for number in (first, first + 1)]
+        added.append(assigning.fill(ada, queue.pk, Episode.objects.filter(pk__in=[one.pk for one in made])))
+    last = [ended(ada, f"last-{number}", task_idx=5) for number in range(2)]
+    assert assigning.fill(ada, queue.pk, Episode.objects.filter(pk__in=[one.pk for one in last])) == 0
+    assert added == [1] * pairing.PAIRS == [1, 1, 1, 1] and queue.reviews.count() == pairing.PAIRS
+
+
+def test_full_task_costs_no_draw(ada, queue, monkeypatch):
+    assert filled(ada, queue, *[5] * 6) == pairing.PAIRS
+    monkeypatch.setattr(pairing, "draw", lambda *_: pytest.fail("drawn"))
+    assert assigning.fill(ada, queue.pk, Episode.objects.all()) == 0
+
+
+def test_fill_locks_the_project_before_a_blind_queue(ada, queue):
+    with CaptureQueriesContext(connection) as statements:
+        filled(ada, queue, 1, 1)
+    locks = [one["sql"] for one in statements if "FOR NO KEY UPDATE" in one["sql"]]
+    places = [
+        next(n for n, sql in enumerate(locks) if f'FROM "{name}"' in sql)
+        for name in ("people_project", "reviews_reviewqueue")
+    ]
+    assert places == sorted(places)
 
 
 def test_fill_pairs_a_branch_with_its_episode(ada, queue):
@@ -243,6 +271,17 @@ def test_repeated_undo_takes_no_other_answer_back(ada, rita):
     first, newest = answer(rita, queue), answer(rita, queue)
     lease = preferring.undo(rita, queue.pk, newest.pk)
     assert preferring.undo(rita, queue.pk, newest.pk) == lease and set(Preference.objects.counted()) == {first}
+
+
+def test_agreement_of_a_queue_that_is_not_blind_keeps_first_answers(ada, rita, edo):
+    queue = assigning.create_queue(ada, "Seen", kind="pairwise", is_blind=False, reviews_required=2)
+    filled(ada, queue, 1, 1)
+    first = answer(rita, queue, "a")
+    answer(edo, queue, "b")
+    lease = preferring.undo(rita, queue.pk)
+    assert not reports.preferred(ada, queue).filter(author_key=rita.key).exists()
+    preferring.prefer(rita, lease.review_id, lease.lease_token, {OVERALL: "b"})
+    assert reports.preferred(ada, queue).get(author_key=rita.key) == first
 
 
 def test_agreement_of_pairs_counts_each_question(ada, rita, edo, queue):

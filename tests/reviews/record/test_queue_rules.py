@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.db import OperationalError
 from django.urls import reverse
 
 from episodes.models import Episode
@@ -71,6 +72,23 @@ def test_blind_reviewers_do_not_read_the_filter_of_a_rule(ada, rita, queue):
     rules.set_rule(ada, queue.pk, {"outcome": ["others"]}, 0.5, view="Failed ones")
     shown = {who: html(as_person(who).get(reverse("review_queue", args=[queue.pk]))) for who in (ada, rita)}
     assert "Failed ones" in shown[ada] and "Failed ones" not in shown[rita] and "match its filter" in shown[rita]
+
+
+def test_rule_that_the_database_refuses_stops_no_other(ada, queue, monkeypatch):
+    ended(ada, "one")
+    other = assigning.create_queue(ada, "Second")
+    for one in (queue, other):
+        rules.set_rule(ada, one.pk, {}, 1)
+    add = assigning.add
+
+    def refused(actor, into, rows, drawn):
+        if into == queue:
+            raise OperationalError("deadlock detected")
+        return add(actor, into, rows, drawn)
+
+    monkeypatch.setattr(assigning, "add", refused)
+    assert rules.fill_by_rules() == 1 and other.reviews.count() == 1
+    assert QueueRule.objects.get(queue=queue).problem == "The database refused it: OperationalError."
 
 
 def test_rule_is_set_and_ended_on_the_page(ada, rita, queue):
