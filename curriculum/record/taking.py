@@ -119,9 +119,10 @@ def _for(actor: Actor, run: Run) -> str:
 
 
 def _offered(row: dict[str, Any], most: int, draw: str) -> OfferedTools | None:
-    """Return the tools that a task offers; None, which is all of them, where its own ones are unknown."""
+    """Return the tools that a task offers; None, which is all of them, where its own ones are unknown. They are sorted:
+    the order in which a script calls them is part of its solution."""
     own = own_tools.needed_by(row["scenario"], row["task_idx"]) if row["scenario"] is not None else []
-    return OfferedTools(per_task=most, own=own, draw=f"{draw} {row['task']}") if own else None
+    return OfferedTools(per_task=most, own=sorted(own), draw=f"{draw} {row['task']}") if own else None
 
 
 def _task(row: dict[str, Any], level: dict[str, Any], offered: OfferedTools | None, tells: bool) -> NextTask:

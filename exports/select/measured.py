@@ -63,13 +63,21 @@ def measured(episodes: QuerySet[Episode]) -> dict[str, list[PinnedFork]]:
     compared: list[tuple[Fork, ForkFinding, set[str]]] = []
     rows = list(_branches([one for one in made if any(name in one.change for name in ACTIONS)]))
     went_on = trees.continuations([one for _, branches, _, types in rows for one in branches if one.pk in types])
+    first_types = outcomes.first_types(one.pk for _, branches, _, _ in rows for one in branches)
     for fork, branches, ended, types in rows:
         grades = {one.grade for one in branches}
         is_fixed = any(one.policy_kind == "script" for one in branches)
         others, of_tree = beside.get(fork.pk, 0), asked[fork.parent_id]
         share = share_of(fork, of_tree) / (1 + others)
         count = len(of_tree) + others
-        shown = shown_by(fork, branches, ended, types, asked=count, share=share, fixed=is_fixed, went_on=went_on)
+        about: dict[str, Any] = {
+            "asked": count,
+            "share": share,
+            "fixed": is_fixed,
+            "went_on": went_on,
+            "first_types": first_types,
+        }
+        shown = shown_by(fork, branches, ended, types, **about)
         # without one its branches are live or lost, or an arm is one observation
         if shown.difference is not None:
             compared.append((fork, shown, grades))

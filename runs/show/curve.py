@@ -183,11 +183,12 @@ def _chart(
 ) -> Chart:
     headline = sentence(points, effort)
     few = "so far, in no planned order" if is_open else "of all counted episodes"
+    dotted = "; dotted: random offers, by weighing those that were drawn, of episodes with a decision"
     return Chart(
         name=figures.name_of(effort.name, "\n".join(one.arm for one in points)),
         title=headline,
         note=f"complete against {effort.words}, {few}; 95% over scenarios, each interval for itself"
-        f"{'; dotted: random offers, by weighing those that were drawn' if at_random else ''}. Exploratory: what the "
+        f"{dotted if at_random else ''}. Exploratory: what the "
         f"run says is in its comparisons.{''.join(map(_timed, points))}",
         says=headline,
         columns=["Arm", "Rule", "Counted", "Complete", "95%", "Asks per task", "People's minutes per task"],

@@ -181,6 +181,7 @@ def shown_by(
     share: float,
     fixed: bool,
     went_on: Mapping[str, str] | None = None,
+    first_types: Mapping[str, str] | None = None,
 ) -> ForkFinding:
     """Return what a fork shows in a tree of `asked` forks with its `share` of the error: of its branches, those that
     are done, and the reward types that count. A difference must be one on the first outcomes as well, from before a
@@ -201,7 +202,7 @@ def shown_by(
     if went_on is not None and _repeats_itself(fork, branches, ends, went_on):
         return forked.repeated(now)
     # only what is said needs the first outcomes
-    first = first_reading(ends, branches) if now.interval is not None else None
+    first = first_reading(ends, branches, first_types) if now.interval is not None else None
     return now if first is None else rereading.fork(now, reading(first))
 
 
@@ -219,10 +220,14 @@ def _repeats_itself(
     return any(alike) if "policy" in fork.change else all(alike)
 
 
-def first_reading(now: Mapping[str, str], branches: Sequence[Episode]) -> dict[str, str] | None:
+def first_reading(
+    now: Mapping[str, str], branches: Sequence[Episode], first_types: Mapping[str, str] | None = None
+) -> dict[str, str] | None:
     """Return the reward types of branches that counted before a verifier was repaired, from those that count now; None
-    if none was repaired."""
-    first = outcomes.first_types(branch.pk for branch in branches)
+    if none was repaired. `first_types` are those of all branches of a page, where it has them."""
+    if first_types is None:
+        first_types = outcomes.first_types(branch.pk for branch in branches)
+    first = {branch.pk: first_types[branch.pk] for branch in branches if branch.pk in first_types}
     if not first:
         return None
     before = {pk: first.get(pk, current) for pk, current in now.items()}

@@ -6,6 +6,7 @@ ask is needless. Called by the curriculum; who cannot see outcomes must not reac
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -60,6 +61,8 @@ def tried(project: Project, models: Collection[str]) -> dict[str, TriedModel]:
     asked = _asked(episodes)
     held_out = splits.held_out(project)
     by_model = {name: TriedModel() for name in models}
+    # the registry of a task is read once, however many episodes tried it
+    registry_of = functools.cache(lambda *task: frozenset(blocker.id for blocker in blockers_of(*task)))
     columns = ("pk", "policy_name", "checkpoint", "scenario", "task_idx", "task", "split", "scenario_digest")
     more = ("state", "fault", "assisted", "expert")
     for (
@@ -86,7 +89,7 @@ def tried(project: Project, models: Collection[str]) -> dict[str, TriedModel]:
         model.complete.add(complete)
         if expert == ExpertMode.OFF:
             model.alone.add(complete)
-        elif registry := {blocker.id for blocker in blockers_of(scenario, idx, version)}:
+        elif registry := registry_of(scenario, idx, version):
             model.needed.add(bool(registry & questions.blockers))
         else:
             model.needless.add(questions.asks > 0)

@@ -44,7 +44,10 @@ def effect(now: Effect, first: Effect) -> Effect:
     wide = now
     if running is not None and (span, running) != (now.interval, now.running.interval):
         wide = offers.widened(now, span, running)
-    corrected = replace(wide, running=_timeless(wide.running, first.running))
+    running_now = _timeless(now.running, first.running)
+    # what the corrected outcomes say alone has their interval in its sentence
+    look = wide.running if running_now == now.running else replace(running_now, interval=wide.running.interval)
+    corrected = replace(wide, running=look)
     if not _is_new(now.verdict, first.verdict):
         return corrected if corrected == wide else replace(corrected, sentence=corrected.running.sentence)
     return replace(corrected, verdict="withheld", sentence=sentences.reread(now.sentence))

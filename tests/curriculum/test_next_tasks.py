@@ -268,4 +268,7 @@ def test_next_offers_fewer_tools_if_the_plan_says_so(project, monkeypatch):
     served = {one["task_idx"]: one.get("offered") for one in train.next(12, seed=3, run=train.run.pk)[1]["tasks"]}
     assert served.pop(0) is None and len(served) == 11
     assert all(one["per_task"] == 3 and one["own"] == ["sell"] for one in served.values())
+    monkeypatch.setattr(taking.own_tools, "needed_by", lambda *_: ["ship", "find", "sell"])
+    for one in train.next(12, seed=3, run=train.run.pk)[1]["tasks"]:
+        assert one["offered"]["own"] == ["find", "sell", "ship"], "the order of the calls is the solution's"
     assert len({one["draw"] for one in served.values()}) == 11

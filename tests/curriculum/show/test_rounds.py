@@ -65,6 +65,15 @@ def test_rounds_count_held_out_tasks_and_asks(learner):
     assert one.minutes == 0
 
 
+def test_registry_of_a_task_is_read_once(learner, monkeypatch):
+    learner.report(1, checkpoint="c-1")
+    reads = []
+    monkeypatch.setattr(held_out, "blockers_of", lambda *task: reads.append(task) or [])
+    for task in ("shop/12", "shop/13") * 3:
+        tried(learner, "c-1", task, True)
+    assert rounds.rounds_of(learner.run) and sorted(idx for _, idx, _ in reads) == [12, 13]
+
+
 def test_round_without_a_dataset_or_a_try_says_nothing_of_it(learner):
     learner.report(1, checkpoint="c-1")
     (one,) = rounds.rounds_of(learner.run)

@@ -12,9 +12,10 @@ from django.utils import timezone
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch, ToolSpec
 from episodes.models import Episode, Fork, Step, VerifierOutcome
 from episodes.record import recording
+from episodes.stored import outcomes
 from exports.assembly import datasets
 from exports.recipe import Recipe
-from exports.select.measured import PinnedFork
+from exports.select.measured import PinnedFork, measured
 from exports.select.selecting import SnapshotEntry, entries_of, matching
 from runs.show import forks, lanes
 from tests.browsing import as_person
@@ -171,6 +172,15 @@ def test_difference_of_both_readings_is_shown_and_pinned(ada):
     wrong = Episode.every.filter(fork=made, branch_arm="control", outcomes__reward_type="complete").get()
     assert not repaired(ada, {wrong.pk}, task=("desk_1", 3)).problem
     assert found_by(ada, made).verdict == "better" and pinned(ada)[0].forks[0].kept_wins == 0
+
+
+def test_first_outcomes_of_all_forks_are_read_once(ada, monkeypatch):
+    one, reads = root(ada), []
+    for number in (8, 9):
+        forked(ada, one, 2, {"call": {"name": "merge", "arguments": {"id": number}}}, (8, 1))
+    read = outcomes.first_types
+    monkeypatch.setattr(outcomes, "first_types", lambda pks: reads.append(1) or read(pks))
+    assert measured(Episode.objects.filter(pk=one.pk)) and len(reads) == 1
 
 
 def test_forks_of_branches_share_the_error_of_their_tree(ada):

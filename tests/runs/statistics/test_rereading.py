@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from runs.statistics import campaigned, forked, rereading
@@ -99,6 +101,16 @@ def test_intervals_of_an_offer_hold_both_readings():
     assert reread.running.interval[0] == min(now.running.interval[0], first.running.interval[0])
     assert f"[{100 * first.interval[0]:+.0f}, " in reread.sentence and reread.sentence.endswith(WIDENED)
     assert rereading.effect(now, now) == now
+
+
+def test_offer_shown_while_running_names_the_interval_of_its_outcomes():
+    now = offer_of(30)
+    shown = "Shown while running, at task 80: better (E 300, may be read at any time). Interval so far [+20, +90]."
+    now = replace(now, running=replace(now.running, verdict="better", since=80, sentence=shown, interval=(0.2, 0.9)))
+    first = offer_of(20)
+    first = replace(first, running=replace(first.running, verdict="none", interval=(-0.1, 0.5)))
+    reread = rereading.effect(now, first).running
+    assert shown in reread.sentence and (reread.verdict, reread.interval) == ("withheld", (-0.1, 0.9))
 
 
 def campaign_of(*places):
