@@ -41,6 +41,7 @@ class Solo(NamedTuple):
     task: str
     complete: bool
     alone: bool
+    step: int | None
     is_now: bool = True
     """False if the episode is of a version of its scenario that was replaced: then it counts in no rate."""
 
@@ -92,10 +93,17 @@ def counted(run: Run, newest: int | None = None) -> list[Solo]:
     rows = outcomes.proved_of(run.project).filter(episode__run=run, episode__state=EpisodeState.FINISHED)
     rows = rows.exclude(reward_type__in=EXCLUDED).exclude(episode__fault__gt="").order_by("-episode__ended_at", "-pk")
     columns = ("episode_id", "source", "reward_type", "episode__expert", "episode__strip")
-    place = ("episode__scenario", "episode__task_idx", "episode__task", "episode__split", "episode__scenario_digest")
+    place = (
+        "episode__training_step",
+        "episode__scenario",
+        "episode__task_idx",
+        "episode__task",
+        "episode__split",
+        "episode__scenario_digest",
+    )
     now = functools.cache(packs.scenario_digest)
     by_episode: dict[str, tuple[str, Solo]] = {}
-    for episode, source, reward_type, expert, marks, scenario, number, task, split, version in rows.values_list(
+    for episode, source, reward_type, expert, marks, step, scenario, number, task, split, version in rows.values_list(
         *columns, *place
     ):
         key = splits.task_key(scenario, number, task)
@@ -107,7 +115,7 @@ def counted(run: Run, newest: int | None = None) -> list[Solo]:
             # counts.
             is_now = not version or version == (now(scenario) or version)
             # A briefing is help, too: a briefed episode is not solo.
-            solo = Solo(key, reward_type == "complete", expert == ExpertMode.OFF and BRIEFED not in marks, is_now)
+            solo = Solo(key, reward_type == "complete", expert == ExpertMode.OFF and BRIEFED not in marks, step, is_now)
             by_episode[episode] = (source, solo)
     return [said for _, said in by_episode.values()][:newest]
 
@@ -131,4 +139,4 @@ def rates(episodes: Collection[Solo]) -> dict[str, Rates]:
 
 
 def as_counted(episodes: Collection[Solo]) -> list[Counted]:
-    return [Counted(one.task, one.complete) for one in episodes if one.is_now]
+    return [Counted(one.task, one.complete, one.step) for one in episodes if one.is_now]

@@ -18,7 +18,7 @@ class TrainingStep(AppendOnly):
 
     `losses`, `components`, `checkpoint` and `dataset`, which names an export, are the trainer's own values.
     `rollouts`, `format_errors` and `not_counted` were counted from the record when the report arrived, and move the
-    ratio.
+    ratio by the version `rule` of `rules/ratio.py`; that of steps from before it had versions is 1.
 
     """
 
@@ -32,6 +32,8 @@ class TrainingStep(AppendOnly):
     rollouts = models.IntegerField()
     format_errors = models.IntegerField()
     not_counted = models.IntegerField(default=0)
+    # The first one by default: a process of an earlier version writes steps of its own rule.
+    rule = models.SmallIntegerField(default=1, db_default=1)
     reported_by = models.CharField(max_length=160, blank=True)
     at = models.DateTimeField(auto_now_add=True)
 

@@ -41,7 +41,7 @@ class LevelProgress:
 
 def measured_steps(run: Run) -> list[Measured]:
     rows = TrainingStep.objects.filter(run=run).order_by("training_step")
-    return [Measured(*row) for row in rows.values_list("training_step", "rollouts", "format_errors")]
+    return [Measured(*row) for row in rows.values_list("training_step", "rollouts", "format_errors", "rule")]
 
 
 def decisions(run: Run, kind: str) -> list[Decision]:
@@ -64,7 +64,7 @@ def help_of(run: Run) -> list[Help]:
         )
         for decision in rows
     ]
-    return ratio.history(measured_steps(run), held)
+    return ratio.history(measured_steps(run), held, size=CurriculumPlan.of(run.metadata).group_size)
 
 
 def sides(run: Run) -> dict[str, str]:
@@ -135,6 +135,7 @@ def content(run: Run) -> tuple[dict[str, Any], LevelProgress]:
         "training_step": step,
         "strategy": plan.strategy.value,
         "phase": coming.phase.value,
+        "rule": ratio.CUSUM,
         "decided_by": "person" if coming.override else "rule",
         "format_error_rate": coming.looked_at.rate if coming.looked_at else None,
         "ratio": {"group_size": plan.group_size, "expert": expert, "solo": solo},

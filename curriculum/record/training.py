@@ -46,7 +46,12 @@ def report(actor: Actor, run_pk: str, step_report: TrainingStepReport) -> Traini
     try:
         with transaction.atomic():
             step = TrainingStep.objects.create(
-                run=run, training_step=step_report.training_step, reported_by=actor.name, **words, **counts
+                run=run,
+                training_step=step_report.training_step,
+                reported_by=actor.name,
+                rule=ratio.CUSUM,
+                **words,
+                **counts,
             )
             frame = {"type": "curriculum", "run": run.pk, "training_step": step.training_step}
             events.publish(events.queue_topic(run.project_id), frame)

@@ -1,12 +1,13 @@
 """Levels of tasks: the level of a task, when the next one opens, and when a run needs attention.
 
 Pure. Everything here counts *primary* only, 1 if the verifier found `complete` and 0 otherwise: a shaped reward could
-pass the gate without one completed task.
+pass the gate without one completed task. A mean passes a threshold by a cumulative sum over groups (CUSUM; Page 1954):
+looked at after each step, a mean of the last episodes passes one by chance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ KNOWN_FROM = 4
 """The fewest counted solo episodes of a task that has a level."""
 WINDOW, EPISODES_NEEDED, TASKS_NEEDED = 100, 50, 10
 UNLOCK_ABOVE, TRIGGER_BELOW, TRIGGER_STEP = 0.30, 0.10, 500
+SLACK, ENOUGH = 0.05, 9.0
+"""Of the sum of what groups have beyond a threshold: what each group loses, and what passes the threshold."""
 
 
 class Level(NamedTuple):
@@ -34,22 +37,25 @@ LEVELS = (Level("easy", 0.5), Level("medium", 0.1), Level("hard", -1.0))
 
 
 class Counted(NamedTuple):
-    """An episode that counts: its task and whether it was complete."""
+    """An episode that counts: its task, whether it was complete, and its training step."""
 
     task: str
     complete: bool
+    step: int | None = None
 
 
 @dataclass(frozen=True)
 class LevelGate:
     """The result of the last counted episodes of a level. It holds `held` tasks that can be served, and `learned` says
-    that every one of them was complete in each of its solo episodes."""
+    that every one of them was complete in each of its solo episodes. `evidence` is the sum for a mean above the
+    threshold, of all groups; once enough, it stays."""
 
     episodes: int
     tasks: int
     mean: float | None
     held: int = TASKS_NEEDED
     learned: bool = False
+    evidence: float = 0.0
 
     @property
     def needed(self) -> tuple[int, int]:
@@ -60,13 +66,12 @@ class LevelGate:
 
     @property
     def opens_next(self) -> bool:
-        """Strictly above the threshold: a rate equal to it opens nothing. A level without a task, or with such alone
-        that are always complete, has nothing to teach: tasks that need no work are never served alone."""
+        """Whether the evidence is enough. A level without a task, or with such alone that are always complete, has
+        nothing to teach: tasks that need no work are never served alone."""
         if not self.held or self.learned:
             return True
         episodes, tasks = self.needed
-        enough = self.episodes >= episodes and self.tasks >= tasks
-        return enough and self.mean is not None and self.mean > UNLOCK_ABOVE
+        return self.episodes >= episodes and self.tasks >= tasks and self.evidence >= ENOUGH
 
 
 def level_of(solved: int, episodes: int, levels: Sequence[Level] = LEVELS) -> str:
@@ -77,11 +82,31 @@ def level_of(solved: int, episodes: int, levels: Sequence[Level] = LEVELS) -> st
     return next((one.name for one in levels if rate > one.above), levels[-1].name)
 
 
+def means(newest_first: Sequence[Counted]) -> list[float]:
+    """Return the mean of each group, oldest first: the episodes of a task in one step are alike, and count once."""
+    groups: dict[tuple[str, int | None], list[bool]] = {}
+    for episode in reversed(newest_first):
+        groups.setdefault((episode.task, episode.step), []).append(episode.complete)
+    return [sum(complete) / len(complete) for complete in groups.values()]
+
+
+def sums(beyond: Iterable[float]) -> list[float]:
+    """Return the cumulative sum after each group, from 0 to `ENOUGH`."""
+    total, after = 0.0, [0.0]
+    for excess in beyond:
+        # Rounded, or 180 groups of 0.05 would stay below 9.
+        total = min(max(0.0, round(total + excess - SLACK, 9)), ENOUGH)
+        after.append(total)
+    return after
+
+
 def gate(newest_first: Sequence[Counted], held: int = TASKS_NEEDED, *, learned: bool = False) -> LevelGate:
     """Return the result of the last episodes of a level."""
     last = newest_first[:WINDOW]
     mean = sum(one.complete for one in last) / len(last) if last else None
-    return LevelGate(len(last), len({one.task for one in last}), mean, held, learned)
+    grown = sums(rate - UNLOCK_ABOVE for rate in means(newest_first))
+    evidence = ENOUGH if ENOUGH in grown else round(grown[-1], 6)
+    return LevelGate(len(last), len({one.task for one in last}), mean, held, learned, evidence)
 
 
 def opened(
@@ -98,6 +123,4 @@ def opened(
 
 def is_recommended(step: int, newest_first: Sequence[Counted]) -> bool:
     """Return whether a run is so far behind after many steps that a person should review its curriculum."""
-    gate_state = gate(newest_first)
-    enough = step >= TRIGGER_STEP and gate_state.episodes >= EPISODES_NEEDED
-    return enough and gate_state.mean is not None and gate_state.mean < TRIGGER_BELOW
+    return step >= TRIGGER_STEP and sums(TRIGGER_BELOW - rate for rate in means(newest_first))[-1] >= ENOUGH

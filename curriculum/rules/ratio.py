@@ -1,14 +1,16 @@
 """How many rollouts of a group are offered an expert: the phase, what moves it, and a person's overrides.
 
-Pure. The rule reads one number, the format-error rate of the last finished training step: the share of its rollouts
-without one executable call. Completion is shown beside it and never moves it. Source of the rule and of its 29-step
-table: pull request 428 of meta-pytorch/OpenEnv (`EXPERT_ENHANCEMENT.md`). Leaves counting to `counting.py`.
+Pure. The rule reads the format-error rates of finished training steps: the share of a step's rollouts without one
+executable call. Completion is shown beside it and never moves it. A rate crosses a boundary by a cumulative sum (CUSUM;
+Page 1954): one step is noise. Source of the boundaries and of the 29-step table: pull request 428 of
+meta-pytorch/OpenEnv (`EXPERT_ENHANCEMENT.md`). Leaves counting to `counting.py`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -47,21 +49,47 @@ PHASES = {
     Phase.INDEPENDENCE: PhaseRule(0.25, f"below {INDEPENDENCE_BELOW}%"),
 }
 BACK = 5
-"""A phase with more help comes back only this many percent beyond its boundary: a rate that swings around one would
-else change the help at every step."""
+"""Under `LAST_STEP`, a phase with more help comes back only this many percent beyond its boundary."""
+LAST_STEP, CUSUM = 1, 2
+"""The versions of the rule, as steps record them: a step keeps the rule under which it was reported. The first looked
+at the last step alone."""
+SLACK, ENOUGH = 0.35, 8.5
+"""Of a sum, in standard errors of a step: what each step loses, and what crosses a boundary."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A finished training step: its counted rollouts, and those without an executable call."""
+    """A finished training step: its counted rollouts, those without an executable call, and the version of the rule
+    that it moves the help by."""
 
     step: int
     rollouts: int
     errors: int
+    version: int = CUSUM
 
     @property
     def rate(self) -> float | None:
         return self.errors / self.rollouts if self.rollouts else None
+
+
+@dataclass(frozen=True)
+class BoundarySide:
+    """The side of a boundary on which the rates are, and the sum for the other one."""
+
+    limit: float
+    is_above: bool = True
+    sum: float = 0.0
+
+    def after(self, rate: float, groups: float) -> BoundarySide:
+        """Return the side after a step with this rate in this number of groups."""
+        beyond = self.limit - rate if self.is_above else rate - self.limit
+        error = math.sqrt(self.limit * (1 - self.limit) / groups)
+        grown = max(0.0, self.sum + beyond / error - SLACK)
+        return BoundarySide(self.limit, not self.is_above) if grown > ENOUGH else replace(self, sum=grown)
+
+
+Sides = tuple[BoundarySide, BoundarySide]
+"""Those of the boundaries of Scaffold and of Independence."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +129,7 @@ class Help:
 
 
 def phase_of(measured: Measured | None, before: Phase = Phase.SCAFFOLD) -> Phase:
-    """Return the phase that the rule gives after a step. A step without counted rollouts changes nothing."""
+    """Return the phase that a step gives on its own, after `before`. One without counted rollouts changes nothing."""
     if measured is None or not measured.rollouts:
         return before
     # In whole numbers: rounding must not move a rate of exactly 70% or 40% across its boundary.
@@ -112,6 +140,30 @@ def phase_of(measured: Measured | None, before: Phase = Phase.SCAFFOLD) -> Phase
         return Phase.INDEPENDENCE
     stays = before == Phase.INDEPENDENCE and percent <= (INDEPENDENCE_BELOW + BACK) * measured.rollouts
     return Phase.INDEPENDENCE if stays else Phase.BALANCED
+
+
+def sides_of(phase: Phase) -> Sides:
+    """Return the sides of a phase, with empty sums."""
+    above = BoundarySide(SCAFFOLD_ABOVE / 100, phase == Phase.SCAFFOLD)
+    return above, BoundarySide(INDEPENDENCE_BELOW / 100, phase != Phase.INDEPENDENCE)
+
+
+def phase_in(sides: Sides) -> Phase:
+    scaffold, independence = sides
+    if scaffold.is_above:
+        return Phase.SCAFFOLD
+    return Phase.BALANCED if independence.is_above else Phase.INDEPENDENCE
+
+
+def moved(sides: Sides, measured: Measured | None, size: int) -> Sides:
+    """Return the sides after a step. Rollouts of a group are alike, so the step knows no more than its groups."""
+    if measured is None or measured.rate is None:
+        return sides
+    if measured.version == LAST_STEP:
+        return sides_of(phase_of(measured, phase_in(sides)))
+    rate, groups = measured.rate, max(1.0, measured.rollouts / size)
+    scaffold, independence = (side.after(rate, groups) for side in sides)
+    return scaffold, independence
 
 
 def group(strategy: Strategy, phase: Phase, size: int) -> tuple[int, int]:
@@ -130,8 +182,8 @@ def group(strategy: Strategy, phase: Phase, size: int) -> tuple[int, int]:
     return expert, size - expert
 
 
-def history(measured: Sequence[Measured], overrides: Sequence[Override] = ()) -> list[Help]:
-    """Return the phase of every finished step, and last that of the next step.
+def history(measured: Sequence[Measured], overrides: Sequence[Override] = (), *, size: int) -> list[Help]:
+    """Return the phase of every finished step, and last that of the next step; `size` is that of a group.
 
     The first step is Scaffold, because nothing was measured yet. If several overrides apply, the newest counts.
 
@@ -139,10 +191,11 @@ def history(measured: Sequence[Measured], overrides: Sequence[Override] = ()) ->
     finished = sorted(measured, key=lambda measure: measure.step)
     steps = [one.step for one in finished]
     steps.append(steps[-1] + 1 if steps else 1)
-    rule, looked_at, agreed = Phase.SCAFFOLD, None, set[int]()
+    sides, looked_at, agreed = sides_of(Phase.SCAFFOLD), None, set[int]()
     helps = []
     for place, step in enumerate(steps):
-        rule = phase_of(looked_at, rule)
+        sides = moved(sides, looked_at, size)
+        rule = phase_in(sides)
         # Once the rule has agreed, an override until *agrees* is over for good, even if the rule changes again.
         agreed |= {number for number, one in enumerate(overrides) if step > one.after and one.phase == rule}
         held = [one for number, one in enumerate(overrides) if one.holds(step, number in agreed)]

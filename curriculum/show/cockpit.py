@@ -9,6 +9,7 @@ from typing import Any
 from curriculum import next_tasks
 from curriculum.models import Decision, TrainingStep
 from curriculum.rules import ratio
+from curriculum.rules.levels import ENOUGH
 from curriculum.rules.plan import CurriculumPlan
 from curriculum.rules.ratio import PHASES, Help, Measured, Phase, Strategy
 from curriculum.show import charts, series
@@ -53,8 +54,12 @@ def headline(plan: CurriculumPlan, coming: Help) -> str:
     if coming.override:
         return f"{coming.phase.value.capitalize()}, held by {coming.override.by}: {share}."
     rate = percent(coming.looked_at)
-    why = f"{rate}% of step {coming.looked_at.step} were format errors" if coming.looked_at and rate is not None else ""
-    return f"{coming.phase.value.capitalize()}: {share}, {f'because {why}' if why else 'no step is measured yet'}."
+    if coming.looked_at is None or rate is None:
+        return f"{coming.phase.value.capitalize()}: {share}, no step is measured yet."
+    alone = ratio.phase_of(coming.looked_at, coming.phase)
+    more = "" if alone == coming.phase else f", not yet enough for {alone.value.capitalize()}"
+    why = f"{rate}% of step {coming.looked_at.step} were format errors{more}"
+    return f"{coming.phase.value.capitalize()}: {share}; {why}."
 
 
 def phases(plan: CurriculumPlan, coming: Help) -> list[dict[str, Any]]:
@@ -169,7 +174,7 @@ def level_rows(content: dict[str, Any]) -> list[dict[str, Any]]:
         upper = content["levels"][place - 1]["above"] if place else None
         words = above if upper is None else f"{level['above']:g} to {upper:g}" if above else f"{upper:g} or below"
         bar = {"low": round(low * 100, 1), "width": round((high - low) * 100, 1)} if level["episodes"] else None
-        rows.append({**level, "words": words, "bar": bar, "at": round((level["mean"] or 0) * 100, 1)})
+        rows.append({**level, "words": words, "bar": bar, "at": round((level["mean"] or 0) * 100, 1), "enough": ENOUGH})
     return rows
 
 

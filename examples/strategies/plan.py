@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from curriculum.rules.levels import level_of
-from curriculum.rules.ratio import Measured, Phase, Strategy, group, history
+from curriculum.rules.ratio import LAST_STEP, Measured, Phase, Strategy, group, history
 
 Step = Mapping[str, Any]
 """The counts of a training step, as `examples/train_demo/grpo.py` makes them."""
@@ -84,8 +84,8 @@ def help_of(arm: Arm, size: int, steps: Sequence[Step]) -> Callable[[str], int]:
     strategy = strategy_of(arm)
     if strategy is None:
         return lambda family: group(Strategy.ADAPTIVE, PHASES[level(family, steps)], size)[0]
-    measured = [Measured(one["step"], one["counted"], one["errors"]) for one in steps]
-    offered = group(strategy, history(measured)[-1].phase, size)[0]
+    measured = [Measured(one["step"], one["counted"], one["errors"], LAST_STEP) for one in steps]
+    offered = group(strategy, history(measured, size=size)[-1].phase, size)[0]
     return lambda family: offered
 
 

@@ -9,7 +9,7 @@ from awmclient.client import SyncHttpDashboard
 from tests.browser.hovering import hovered, told
 
 pytestmark = pytest.mark.browser
-WHY = "rollouts get an expert, because"
+WHY = "rollouts get an expert;"
 
 
 def play(dash, run, step, executed):
@@ -39,25 +39,27 @@ def test_page_follows_a_trainer_and_takes_a_decision_by_keys(house, person):
         expect(page.locator("#connection-words")).to_have_text("Live")
         play(dash, run, 2, executed=4)
         dash.report_step(run, 2)
-        expect(heading).to_have_text(f"Balanced: 4 of 8 {WHY} 50% of step 2 were format errors.")
+        expect(heading).to_have_text(
+            f"Scaffold: 6 of 8 {WHY} 50% of step 2 were format errors, not yet enough for Balanced."
+        )
         expect(page.get_by_role("img", name="Format errors: 88% at step 1, 50% at step 2.")).to_be_visible()
         assert page.evaluate("kept.isConnected"), "the same drawing, with another step"
 
         page.keyboard.press("h")
         expect(page.locator("#decision")).to_be_focused()
-        page.select_option("#decision", "override:scaffold")
+        page.select_option("#decision", "override:balanced")
         page.get_by_label("Reason").fill("New tools: two jumps at once are too much.")
         page.keyboard.press("Control+Enter")
-        expect(heading).to_have_text("Scaffold, held by ada: 6 of 8 rollouts get an expert.")
+        expect(heading).to_have_text("Balanced, held by ada: 4 of 8 rollouts get an expert.")
         coming = dash.next_tasks(3, run=run, seed=1)
-        assert (coming.phase, coming.decided_by, coming.ratio.expert, len(coming.tasks)) == ("scaffold", "person", 6, 3)
+        assert (coming.phase, coming.decided_by, coming.ratio.expert, len(coming.tasks)) == ("balanced", "person", 4, 3)
         assert dash.next_tasks(3, run=run, seed=1, snapshot=coming.snapshot) == coming
         expect(page.locator("#snapshot")).to_have_text(coming.snapshot)
         expect(page.locator("#connection-words")).to_have_text("Live")  # this page's scripts are there
         page.keyboard.press("j")
         expect(page.locator("tr[aria-selected=true]")).to_have_count(1)
         page.get_by_role("button", name="Undo").click()
-        expect(heading).to_contain_text("Balanced: 4 of 8")
+        expect(heading).to_contain_text("Scaffold: 6 of 8")
         assert complaints == []
 
 

@@ -33,8 +33,9 @@ def test_page_leads_with_phase_and_its_reason(train, ada):
         train.play(1, "shop/0", calls=[] if number < 6 else [{}])
     train.report(1)
     seen = page(ada)
-    assert "<h1>Balanced: 4 of 8 rollouts get an expert, because 60% of step 1 were format errors.</h1>" in seen
-    assert "Step 1: 6 of 10 rollouts, 60%." in seen and "Balanced now" in seen
+    why = "60% of step 1 were format errors, not yet enough for Balanced"
+    assert f"<h1>Scaffold: 6 of 8 rollouts get an expert; {why}.</h1>" in seen
+    assert "Step 1: 6 of 10 rollouts, 60%." in seen and "Scaffold now" in seen
 
 
 def test_list_of_runs_leads_to_a_trainers_curriculum(train, ada):

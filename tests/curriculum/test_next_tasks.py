@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from curriculum import counting, next_tasks, snapshots
-from curriculum.models import LevelOpened, Snapshot
+from curriculum.models import LevelOpened, Snapshot, TrainingStep
 from curriculum.record import steering, taking
+from curriculum.rules.ratio import CUSUM, LAST_STEP
 from episodes.models import Episode
 from episodes.record import pinning
 from people.errors import Forbidden, Invalid, NotFound
 from reviews.record import court
 from runs.models import Probe
 from runs.taskset import probes
+from tests.browsing import as_person, html
 from tests.curriculum.trainer import Trainer
 from tests.people_by_name import token
 
@@ -105,7 +107,7 @@ def play_level(train, step, task, solved, episodes=4):
         train.play(step, task, complete=number < solved)
 
 
-def test_level_stays_locked_until_the_gate_opens_it_for_good(train):
+def test_level_stays_locked_until_the_gate_opens_it_for_good(train, ada):
     for number in range(10):
         play_level(train, 1, f"shop/{number}", 1)
     play_level(train, 1, "shop/10", 3)
@@ -113,20 +115,24 @@ def test_level_stays_locked_until_the_gate_opens_it_for_good(train):
     found = states(train)
     assert found["shop/10"] == "served" and found["shop/0"] == found["shop/11"] == "locked"
     assert found["shop/12"] == "held_out"
-    train.play(2, "shop/10", complete=True)
-    train.report(2)
+    for step in range(2, 15):
+        train.play(step, "shop/10", complete=True)
+    train.report(14)
+    assert states(train)["shop/0"] == "locked", "0.4 and 13 times 0.65 are not 9"
+    assert "Evidence for the next level: 8.9 of 9." in html(as_person(ada).get("/curriculum/"))
+    train.play(15, "shop/10", complete=True)
+    train.report(15)
     found = states(train)
-    assert found["shop/0"] == "served" and found["shop/11"] == "locked", (
-        "the level holds one task, and needs five episodes"
-    )
-    LevelOpened.objects.create(run=train.run, level="hard", training_step=2)
-    train.report(3)
+    assert found["shop/0"] == "served" and found["shop/11"] == "locked"
+    LevelOpened.objects.create(run=train.run, level="hard", training_step=15)
+    train.report(16)
     assert states(train)["shop/11"] == "served"
 
 
 def test_gate_opens_the_next_level_that_holds_a_task(train):
     for number in range(10):
-        play_level(train, 1, f"shop/{number}", 4, 5)
+        for step in (1, 2):
+            play_level(train, step, f"shop/{number}", 4, 5)
     play_level(train, 1, "shop/11", 0)
     opened = {one["name"]: one["open"] for one in content(train)["levels"]}
     assert opened == {"easy": True, "medium": True, "hard": True}
@@ -190,14 +196,27 @@ def test_pin_comes_first_and_skip_not_at_all_until_undone(train, ada):
 def test_override_moves_the_ratio_and_names_the_person(train, ada):
     train.play(1)
     train.report(1)
-    assert train.next(1)[1]["phase"] == "independence"
-    steering.decide(ada, train.run, "override", "scaffold", "New tools.", until="step", until_step=2)
+    assert train.next(1)[1]["phase"] == "scaffold"
+    steering.decide(ada, train.run, "override", "independence", "New tools.", until="step", until_step=2)
     said = train.next(1)[1]
-    assert (said["phase"], said["decided_by"], said["ratio"]["expert"]) == ("scaffold", "person", 6)
+    assert (said["phase"], said["decided_by"], said["ratio"]["expert"]) == ("independence", "person", 2)
     train.play(2)
     train.report(2)
     said = train.next(1)[1]
-    assert (said["phase"], said["decided_by"], said["format_error_rate"]) == ("independence", "rule", 0.0)
+    assert (said["phase"], said["decided_by"], said["format_error_rate"]) == ("scaffold", "rule", 0.0)
+
+
+def test_steps_and_snapshots_of_an_earlier_version_are_read(train, ada):
+    TrainingStep.objects.create(run=train.run, training_step=1, rollouts=8, format_errors=0, rule=LAST_STEP)
+    coming = train.next(3)[1]
+    assert coming["phase"] == "independence"
+    after = content(train)
+    assert after.pop("rule") == CUSUM and all(level.pop("evidence") == 0 for level in after["levels"])
+    earlier = Snapshot.objects.create(run=train.run, basis="0", training_step=1, digest="0" * 64, content=after)
+    assert train.next(3, snapshot=earlier.pk)[1]["phase"] == "independence"
+    assert earlier.pk in html(as_person(ada).get("/curriculum/"))
+    train.report(2)
+    assert train.next(3)[1]["phase"] == "independence"
 
 
 def test_decision_needs_reason_right_and_a_training_task(train, ada, edo, max_):

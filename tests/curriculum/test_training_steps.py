@@ -26,7 +26,7 @@ def test_report_counts_format_errors_from_the_record(train):
     train.play(2, calls=[])
     status, said = train.report(1, losses={"policy": 0.5}, components={"primary": 0.25}, checkpoint="c1")
     assert (status, said["rollouts"], said["format_errors"], said["not_counted"]) == (200, 5, 2, 0)
-    assert said["next_phase"] == "balanced" and said["next_ratio"] == {"group_size": 8, "expert": 4, "solo": 4}
+    assert said["next_phase"] == "scaffold" and said["next_ratio"] == {"group_size": 8, "expert": 6, "solo": 2}
     assert (said["losses"], said["components"], said["checkpoint"]) == ({"policy": 0.5}, {"primary": 0.25}, "c1")
 
 

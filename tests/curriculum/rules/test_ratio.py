@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+
 import pytest
 
 from curriculum.rules.ratio import (
+    CUSUM,
+    LAST_STEP,
     PHASES,
     Measured,
     Override,
@@ -23,8 +28,19 @@ PERCENT = [88.3, 85.9, 84.4, 89.8, 87.5, 81.3, 81.3, 75.0, 72.7, 65.6, 65.6, 60.
 PERCENT += [50.8, 50.0, 43.0, 43.0, 43.0, 50.0, 44.5, 43.0, 43.8, 35.2, 31.3]
 
 
-def steps(errors, rollouts=128):
-    return [Measured(number, rollouts, one) for number, one in enumerate(errors, 1)]
+def steps(errors, rollouts=128, version=LAST_STEP):
+    return [Measured(number, rollouts, one, version) for number, one in enumerate(errors, 1)]
+
+
+def replayed(measured, overrides=()):
+    return [one.phase for one in history(measured, overrides, size=8)]
+
+
+def rates_of(rate, seed, groups=16, count=100):
+    """Format errors of steps whose rate never changes; half of a rollout is its group's."""
+    dice = random.Random(seed)
+    owns = ([dice.betavariate(rate, 1 - rate) for _ in range(groups)] for _ in range(count))
+    return [sum(dice.random() < own for own in step for _ in range(8)) for step in owns]
 
 
 def test_table_counts_are_the_published_percentages():
@@ -32,10 +48,38 @@ def test_table_counts_are_the_published_percentages():
 
 
 def test_table_replays_its_29_phases():
-    found = history(steps(ERRORS))
+    found = history(steps(ERRORS), size=8)
     assert [one.phase for one in found] == [*[S] * 10, *[B] * 18, I, I]
     assert [one.step for one in found] == list(range(1, 31))
-    assert found[10].looked_at == Measured(10, 128, 84)
+    assert found[10].looked_at == Measured(10, 128, 84, LAST_STEP)
+
+
+def test_table_moves_once_by_the_sum_of_its_steps():
+    """The table ends at 31%: two steps below 40 are not enough for Independence."""
+    assert replayed(steps(ERRORS, version=CUSUM)) == [*[S] * 20, *[B] * 10]
+    assert replayed(steps([*ERRORS, *[26] * 8], version=CUSUM))[-3:] == [B, I, I]
+
+
+def test_learner_that_never_changes_keeps_its_help():
+    """By the last step alone, its help changed 29 times in 100 steps."""
+    for seed in range(6):
+        assert set(replayed(steps(rates_of(0.7, seed), version=CUSUM))) == {S}
+        before = steps([64] * 20, version=CUSUM)
+        after = [Measured(20 + one.step, 128, one.errors) for one in steps(rates_of(0.4, seed))]
+        assert set(replayed([*before, *after])[20:]) == {B}
+
+
+def test_help_follows_a_learner_both_ways():
+    for seed in range(6):
+        falling = steps([*[115] * 20, *rates_of(0.2, seed, count=20), *rates_of(0.9, seed, count=20)], version=CUSUM)
+        phases = replayed(falling)
+        assert phases[19] == S and phases[40] == I and phases[-1] == S
+
+
+def test_steps_keep_the_rule_they_were_reported_under():
+    old, new = steps([50, 50], 100), [Measured(3, 100, 90), Measured(4, 100, 90)]
+    assert replayed([*old, *new]) == [S, B, B, B, B]
+    assert replayed([*old, *(replace(one, version=LAST_STEP) for one in new)]) == [S, B, B, S, S]
 
 
 @pytest.mark.parametrize(
@@ -47,12 +91,13 @@ def test_phase_at_boundaries_is_balanced(errors, rollouts, phase):
 
 
 def test_rate_that_swings_around_a_boundary_moves_once():
-    assert [one.phase for one in history(steps([72, 69, 72, 69, 75, 76], 100))] == [S, S, B, B, B, B, S]
-    assert [one.phase for one in history(steps([39, 41, 39, 45, 46], 100))] == [S, I, I, I, I, B]
+    assert replayed(steps([72, 69, 72, 69, 75, 76], 100)) == [S, S, B, B, B, B, S]
+    assert replayed(steps([39, 41, 39, 45, 46], 100)) == [S, I, I, I, I, B]
 
 
 def test_phase_without_counted_rollouts_stays():
-    assert [one.phase for one in history([Measured(1, 10, 5), Measured(2, 0, 0)])] == [S, B, B]
+    for version, phase in ((LAST_STEP, B), (CUSUM, S)):
+        assert replayed([Measured(1, 10, 5, version), Measured(2, 0, 0, version)]) == [S, phase, phase]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +117,7 @@ def test_strategies_without_rule_ignore_the_phase():
 
 
 def phases(overrides, errors=(90, 90, 50, 50, 30)):
-    return [one.phase for one in history(steps(errors, 100), overrides)]
+    return replayed(steps(errors, 100), overrides)
 
 
 def test_override_holds_from_the_next_step_to_its_end():
@@ -89,7 +134,7 @@ def test_override_until_the_rule_agrees_never_returns():
 
 
 def test_newest_override_counts_and_the_rule_stays_known():
-    held = history(steps((90, 90), 100), [Override(B, after=0), Override(I, after=1)])
+    held = history(steps((90, 90), 100), [Override(B, after=0), Override(I, after=1)], size=8)
     assert [one.phase for one in held] == [B, I, I] and {one.rule for one in held} == {S}
 
 

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from curriculum.rules.ratio import (
+    LAST_STEP,
     Measured,
     Override,
     Phase,
@@ -16,9 +17,10 @@ from curriculum.rules.ratio import (
 from curriculum.show import charts
 from curriculum.show.series import Series
 
-MEASURED = [Measured(1, 10, 9), Measured(2, 0, 0), Measured(3, 10, 5), Measured(4, 10, 1)]
-"""90%, nothing counted, 50%, 10%: the phases are Scaffold three times, then Balanced, then Independence."""
-HELPS = history(MEASURED)
+COUNTS = ((1, 10, 9), (2, 0, 0), (3, 10, 5), (4, 10, 1))
+MEASURED = [Measured(*counts, LAST_STEP) for counts in COUNTS]
+"""90%, nothing counted, 50%, 10%. By the last step alone: Scaffold three times, then Balanced, then Independence."""
+HELPS = history(MEASURED, size=8)
 
 
 def test_format_errors_are_percent_with_band_limits_and_phases():
@@ -49,7 +51,7 @@ def test_help_path_steps_down_to_the_step_to_come():
 
 
 def test_help_path_names_who_held_it():
-    helps = history(MEASURED, [Override(Phase.SCAFFOLD, 3, "step", 4, by="Mina <b>")])
+    helps = history(MEASURED, [Override(Phase.SCAFFOLD, 3, "step", 4, by="Mina <b>")], size=8)
     chart = charts.help_path(helps, Strategy.ADAPTIVE, 8, "")
     assert "held by Mina &lt;b&gt;" in [one["text"] for one in chart.figure["layout"]["annotations"]]
     [bar] = [one for one in chart.figure["layout"]["shapes"] if one["type"] == "line"]
