@@ -465,7 +465,7 @@ def main(arguments: Sequence[str]) -> int:
     print(f"{counts}: {len(wrong)} differ.")
     print("Not recomputed: statements while running, on scenarios, of offers, prices, and whether too many were lost.")
     if untested:
-        print(f"Not recomputed: p, its word and sentence of {untested} findings, whose test would take too long.")
+        print(f"Not recomputed: p, verdict and sentence of {untested} findings, whose test would take too long.")
     return 1 if wrong else 0
 
 

@@ -129,7 +129,7 @@ def undo(actor: Actor, queue_id: str, answer_id: str = "") -> ReviewClaim:
     named = answer if answer is None or answer_id in ("", answer.pk) else _undone(actor, queue, answer_id)
     if named is None:
         raise Invalid("You have no answer here to undo.")
-    # as an answer does, so that of two undos at once the second waits, and looks again
+    # as an answer does, so that the second of two concurrent undos waits, and looks again
     Review.objects.select_for_update(no_key=True).get(pk=named.review_id)
     if (answer := newest_of(actor, queue)) != named:
         return _claimed(actor, named)

@@ -273,7 +273,7 @@ def test_repeated_undo_takes_no_other_answer_back(ada, rita):
     assert preferring.undo(rita, queue.pk, newest.pk) == lease and set(Preference.objects.counted()) == {first}
 
 
-def test_agreement_of_a_queue_that_is_not_blind_keeps_first_answers(ada, rita, edo):
+def test_agreement_of_an_open_queue_keeps_first_answers(ada, rita, edo):
     queue = assigning.create_queue(ada, "Seen", kind="pairwise", is_blind=False, reviews_required=2)
     filled(ada, queue, 1, 1)
     first = answer(rita, queue, "a")

@@ -130,7 +130,7 @@ def test_test_that_takes_too_long_is_named_and_not_compared(tmp_path, capsys, mo
     assert [line.split(" is")[0] for line in differences(report)] == ["expert against baseline: units"]
 
 
-def test_report_of_no_task_and_rows_with_other_line_ends_are_read(tmp_path):
+def test_report_of_no_task_and_other_ends_of_lines_are_read(tmp_path):
     assert check._tango(0, 0, 0) == tango(0, 0, 0)
     (report := tmp_path / "report.json").write_text(json.dumps(report_of(tries(many(won=9)))))
     (rows := tmp_path / "rows.jsonl").write_text('{"text": "a\u2028b\u0085c"}\n{"text": "d"}\n', encoding="utf-8")

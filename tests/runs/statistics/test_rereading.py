@@ -103,7 +103,7 @@ def test_intervals_of_an_offer_hold_both_readings():
     assert rereading.effect(now, now) == now
 
 
-def test_offer_shown_while_running_names_the_interval_of_its_outcomes():
+def test_offer_shown_while_running_keeps_its_sentence():
     now = offer_of(30)
     shown = "Shown while running, at task 80: better (E 300, may be read at any time). Interval so far [+20, +90]."
     now = replace(now, running=replace(now.running, verdict="better", since=80, sentence=shown, interval=(0.2, 0.9)))
