@@ -10,7 +10,7 @@ from typing import Any
 from awmclient.nouns.ask_kinds import ASK_KINDS
 from awmclient.schema import ASKS_BACK
 from episodes.show import windows
-from episodes.show.decisions import on_timeout_in_words
+from episodes.show.decisions import Decided, on_timeout_in_words, proposed_lines
 from episodes.visible.lens import Lens
 from experts.find import board
 from experts.find.attached import question_files, unsent_files
@@ -55,6 +55,9 @@ class AskedFor:
     context: str
     kind: str
     typed: dict[str, Any] | None
+    calls: list[Decided]
+    """The proposed calls, for who looks before a claim."""
+    options: list[str]
     on_timeout: str
     budget_s: float
 
@@ -68,6 +71,8 @@ def asked_for(ask: Ask) -> AskedFor:
         context=clean(ask.context or ""),
         kind=ASK_KINDS[ask.kind].word,
         typed=typed_for_form(ask),
+        calls=proposed_lines((ask.typed or {}).get("calls") or []),
+        options=[clean(option["label"]) for option in (ask.typed or {}).get("options") or []],
         on_timeout=on_timeout_in_words(ask.typed) if ask.typed else "",
         budget_s=board.budget_of(ask),
     )

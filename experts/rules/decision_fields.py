@@ -90,6 +90,17 @@ class Fields:
     verdicts: ClassVar = VERDICTS
 
 
+def form_of_tool(tool: dict[str, Any] | None) -> dict[str, Any]:
+    """Return a form for the arguments of a tool, with the names that errors name, of which titles are mostly made."""
+    schema = dict((tool or {}).get("input_schema") or {})
+    if isinstance(named := schema.get("properties"), dict):
+        schema["properties"] = {
+            name: {word: value for word, value in spec.items() if word != "title"} if isinstance(spec, dict) else spec
+            for name, spec in named.items()
+        }
+    return {"kind": "form", "response_schema": schema}
+
+
 def fields_of(typed: Mapping[str, Any], draft: Mapping[str, Any] | None) -> Fields:
     """Return the fields of a typed ask, filled from a draft or an earlier decision."""
     # a draft is what a program or an earlier version has stored, and can have any shape

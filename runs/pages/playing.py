@@ -21,6 +21,7 @@ from episodes.models import Episode, Run
 from episodes.visible import trajectory
 from episodes.visible.lens import MODEL
 from experts.rules import decision_fields
+from experts.rules.decision_fields import form_of_tool
 from people.access import MemberRequest, may_advise, member_required, visible_or_404
 from people.errors import AppError, Invalid, NotFound
 from people.requests.forms import all_of, number_of, text_of
@@ -57,7 +58,7 @@ def play_page(request: MemberRequest, pk: str) -> HttpResponse:
             person.say(request.actor, pk, _number(request), _posted_turn(request, tool))
         except AppError as refused:
             problem, status = refused.message, refused.status
-            draft = decision_fields.draft_of(_form(tool), all_of(request.POST)) if tool else None
+            draft = decision_fields.draft_of(form_of_tool(tool), all_of(request.POST)) if tool else None
         else:
             chosen = urlencode({"tool": tool["name"] if tool else ""})
             return redirect(f"{reverse('play_episode', args=[pk])}?{chosen}#now")
@@ -69,7 +70,7 @@ def play_page(request: MemberRequest, pk: str) -> HttpResponse:
         "tools": tools,
         "tool": tool,
         "described": clean(str((tool or {}).get("description") or ""))[:2000],
-        "fields": decision_fields.fields_of(_form(tool), draft) if tool else None,
+        "fields": decision_fields.fields_of(form_of_tool(tool), draft) if tool else None,
         "number": person.turns_of(episode) + 1,
         "is_turn": episode.is_live and person.waits_for_turn(episode),
         "is_asking": person.is_asking(episode),
@@ -88,10 +89,6 @@ def _others(request: MemberRequest, episode: Episode) -> dict[str, Any]:
     return {"other": other, "following": is_over and person.to_play(request.actor, str(episode.run_id)).first()}
 
 
-def _form(tool: dict[str, Any] | None) -> dict[str, Any]:
-    return {"kind": "form", "response_schema": (tool or {}).get("input_schema") or {}}
-
-
 def _number(request: MemberRequest) -> int:
     if (number := number_of(request.POST, "number")) is None:
         raise Invalid("number: the number of a turn.")
@@ -106,7 +103,7 @@ def _posted_turn(request: MemberRequest, tool: dict[str, Any] | None) -> dict[st
         return {"answer": text_of(request.POST, "answer")}
     if act != "call" or tool is None or tool["name"] != text_of(request.POST, "tool"):
         raise Invalid("act: call, answer or give_up, and a call names a tool of the episode.")
-    value = decision_fields.decision_of(_form(tool), all_of(request.POST))["value"]
+    value = decision_fields.decision_of(form_of_tool(tool), all_of(request.POST))["value"]
     return {"call": {"name": tool["name"], "arguments": value}}
 
 

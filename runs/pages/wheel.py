@@ -23,6 +23,7 @@ from episodes.record import steering
 from episodes.show import windows
 from episodes.visible.lens import lens_of
 from experts.rules import decision_fields
+from experts.rules.decision_fields import form_of_tool
 from people.access import MemberRequest, holds, may_advise, may_launch, member_required, visible_or_404
 from people.errors import AppError, Invalid
 from people.models import new_id
@@ -58,7 +59,7 @@ def wheel_page(request: MemberRequest, pk: str) -> HttpResponse:
         except AppError as refused:
             problem, status = refused.message, refused.status
             is_call = act == "call" and tool
-            draft = decision_fields.draft_of(_form(tool), all_of(request.POST), draft) if is_call else None
+            draft = decision_fields.draft_of(form_of_tool(tool), all_of(request.POST), draft) if is_call else None
         else:
             if act == "renew":
                 return HttpResponse(status=204)
@@ -71,7 +72,7 @@ def wheel_page(request: MemberRequest, pk: str) -> HttpResponse:
     if not part:
         context |= {
             "described": clean(str((tool or {}).get("description") or ""))[:2000],
-            "fields": decision_fields.fields_of(_form(tool), draft) if tool else None,
+            "fields": decision_fields.fields_of(form_of_tool(tool), draft) if tool else None,
             "nonce": new_id(),
             "began": {name: text for name, text in began.items() if text},
             "words": text_of(request.POST, "words"),
@@ -155,10 +156,6 @@ def _undone(request: MemberRequest, episode: Episode, nonce: str) -> dict[str, A
     return {"arguments": {}, **call} if call else None
 
 
-def _form(tool: dict[str, Any] | None) -> dict[str, Any]:
-    return {"kind": "form", "response_schema": (tool or {}).get("input_schema") or {}}
-
-
 def _do(
     request: MemberRequest,
     episode: Episode,
@@ -194,7 +191,7 @@ def _do(
         elif tool is None or tool["name"] != text_of(request.POST, "tool"):
             raise Invalid("tool: the episode has no such tool.")
         else:
-            value = decision_fields.decision_of(_form(tool), all_of(request.POST), begun)["value"]
+            value = decision_fields.decision_of(form_of_tool(tool), all_of(request.POST), begun)["value"]
             order["call"] = {"name": tool["name"], "arguments": value}
         steering.order(actor, episode.pk, read(order, WheelCallBody))
     else:

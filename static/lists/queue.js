@@ -11,6 +11,7 @@ import { mergeParts } from "../shell/html-merge.js";
 import { startMore } from "../shell/disclosure.js";
 import { boxes, countChosen, moveOn, start as startRows } from "../forms/list-keys.js";
 import { say } from "../shell/toast.js";
+import { showHeld } from "../shell/held-toast.js";
 import { grouped } from "../shell/numbers.js";
 import { coalesce } from "../shell/stream.js";
 
@@ -250,7 +251,8 @@ function showSent(fresh) {
   /** @type {HTMLInputElement} */ (form.querySelector("[name=nonce]")).value = nonce.value;
   const told = [...fresh.querySelectorAll("#main > .told")];
   const refused = told.some((line) => line.classList.contains("warning"));
-  say(told.map((line) => line.textContent.trim()).join(" "), refused);
+  if (told.length) say(told.map((line) => line.textContent.trim()).join(" "), refused);
+  showHeld(fresh.querySelector("[data-held-answers]")?.innerHTML.trim() || "");
   if (!refused) form.reset(); // what was refused stays selected
   mergeParts(fresh, document);
   document.dispatchEvent(new Event("awm:rows"));

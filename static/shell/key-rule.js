@@ -43,7 +43,7 @@ export function keysOf(page, registry = KEYS) {
  * @param {Around} around
  */
 function worksIn(key, { inField, inDialog, loading }) {
-  return !inDialog && !loading && (inField ? Boolean(key.inField) : !key.onlyField);
+  return !inDialog && (!loading || Boolean(key.first)) && (inField ? Boolean(key.inField) : !key.onlyField);
 }
 
 /**
