@@ -57,7 +57,7 @@ function plainOf(part) {
   try {
     return decodeURIComponent(part);
   } catch {
-    return part; // a sign that stands for itself
+    return part; // a sign of its own
   }
 }
 

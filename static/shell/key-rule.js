@@ -39,7 +39,7 @@ export function keysOf(page, registry = KEYS) {
 
 /**
  * Return whether a key works where the focus is: bare keys not in fields, and none in dialogs and while the next item loads.
- * @param {{inField?: boolean, onlyField?: boolean}} key
+ * @param {{inField?: boolean, onlyField?: boolean, first?: boolean}} key
  * @param {Around} around
  */
 function worksIn(key, { inField, inDialog, loading }) {
