@@ -97,7 +97,7 @@ class SplitExists(AppError):
 
 
 class BlindReview(AppError):
-    """These outcomes are hidden until your blind reviews are done. Give them, or press "Leave queue" in Review."""
+    """These outcomes are hidden until your blind reviews are done. Give them, or leave their queue on its page."""
 
     code = "blind_review"
     status = 409

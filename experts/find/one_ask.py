@@ -134,7 +134,8 @@ def _barred(actor: Actor, ask: Ask, now: datetime) -> str:
         return f"You declined. {declining.after(ask, now)}"
     why = board.barred(eligibility.spot_of(actor, ask.pk, now))
     no_one = why and advisers.reach_of(ask.project, now).missing(ask.skills)
-    return f"{why} No member has all of that: an admin can set it on Members." if no_one else why
+    what = "all of that" if no_one and len(no_one) > 1 else "that"
+    return f"{why} No member has {what}: an admin can set it on Members." if no_one else why
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,13 @@ from people.text.in_words import count
 from people.text.plain_text import clean
 
 
+def _parts(reach: advisers.Reach, needs: list[str]) -> list[tuple[str, ...]]:
+    """Return each skill that no one has, or else the skills that no one has together."""
+    missing = reach.missing(needs)
+    alone = [(skill,) for skill in missing if reach.missing([skill])]
+    return alone or ([tuple(missing)] if missing else [])
+
+
 def skills(actor: Actor, now: datetime) -> Iterator[Need]:
     """Yield the skills that keep everyone from open asks, and what can be done."""
     asks = scoped(Ask.objects.open().filter(deadline_at__gt=now, tier__in=BEFORE_PEOPLE), actor.project)
@@ -24,7 +31,7 @@ def skills(actor: Actor, now: datetime) -> Iterator[Need]:
     if not required:
         return
     reach = advisers.reach_of(actor.project, now)
-    waiting = Counter(tuple(missing) for needs in required if (missing := reach.missing(needs)))
+    waiting = Counter(part for needs in required for part in _parts(reach, needs))
     for skills_of_one, asks_of_it in sorted(waiting.items()):
         are_many = len(skills_of_one) > 1
         waits = f"{count(asks_of_it, 'open ask')} {'requires' if asks_of_it == 1 else 'require'}"

@@ -10,9 +10,10 @@ from collections import Counter
 from typing import Annotated, Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from pydantic import Field
@@ -289,6 +290,8 @@ class UndoForm(FormFields):
 
     asks: Annotated[list[str], Field(alias="ask")] = []
     own: str = ""
+    beside: str | None = None
+    """The query of the queue that the ask was answered beside."""
 
 
 @require_POST
@@ -301,12 +304,16 @@ def undo(request: MemberRequest) -> HttpResponse:
     outcomes = {pk: _undone(actor, pk, keep_claim=pk == form.own) for pk in chosen}
     back = [pk for pk, why in outcomes.items() if not why]
     if back:
-        own = " The ask is yours again, with your text." if form.own in back else ""
+        own = " The ask is yours again, with what you sent." if form.own in back else ""
         others = len(back) - bool(own)
         opened = f" {count(others, 'ask')} {'is' if others == 1 else 'are'} open again." if others else ""
         messages.success(request, f"Undone before it was read.{own}{opened}{_still_ahead(actor, back)}")
     for why, times in Counter(why for why in outcomes.values() if why).items():
         messages.warning(request, f"{count(times, 'answer')} not undone: {why}")
+    if form.own in back and form.beside is not None:
+        query = QueryDict(form.beside.removeprefix("?"), mutable=True)
+        query["ask"] = form.own
+        return redirect(f"{reverse('queue')}?{query.urlencode()}")
     if form.own in back:
         return redirect("ask", form.own)
     keep(request, QUEUE, back)

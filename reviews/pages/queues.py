@@ -127,11 +127,11 @@ def _terms_of(queue: ReviewQueue) -> str:
     return f"{queue.reviews_required} {reviews} per {item}{''.join(more)}."
 
 
-def _state_of(queue: str, left: int, total: int) -> str:
+def _state_of(queue: ReviewQueue, left: int, total: int) -> str:
     if not total:
-        return f"{queue} has no episodes yet."
+        return f"{queue.name} has no {'pairs' if queue.is_pairwise else 'episodes'} yet."
     reviews = "review" if total == 1 else "reviews"
-    return f"{left or 'None'} of {total} {reviews} {'is' if left == 1 else 'are'} open in {queue}."
+    return f"{left or 'None'} of {total} {reviews} {'is' if left == 1 else 'are'} open in {queue.name}."
 
 
 class DefinitionForm(FormFields):
@@ -178,7 +178,7 @@ def _queue_page(request: MemberRequest, pk: str, problem: str = "", status: int 
     left = progress.total - progress.done
     context = {
         "queue": queue,
-        "headline": _state_of(queue.name, left, progress.total),
+        "headline": _state_of(queue, left, progress.total),
         "terms": _terms_of(queue),
         "told": progress,
         "reasons": ["This queue is closed."] if queue.closed_at else reasons,

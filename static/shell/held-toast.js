@@ -1,6 +1,7 @@
 // The toast about answers that are held: it counts down to the moment they leave, and undoes them until then. The server draws it
 // with the page, or with the answer that a script sent.
 
+import { isBeside } from "./address.js";
 import { tick } from "./clock.js";
 import { askOnce, forgetSent } from "./delivery-toast.js";
 import { clearActions } from "./toast.js";
@@ -31,6 +32,12 @@ function heard({ detail }) {
   if (!asksOf(toast).length) showHeld("");
 }
 
+/** Let an undo lead back to the list as it is, with the ask beside it. @param {HTMLFormElement} form */
+function returnBeside(form) {
+  const query = Object.assign(document.createElement("input"), { type: "hidden", name: "beside", value: location.search });
+  form.append(query);
+}
+
 /** Listen for the end of a hold. Reading an ask then is enough for its answer to leave. */
 export function startHeld() {
   const toast = place();
@@ -40,6 +47,9 @@ export function startHeld() {
     showHeld("");
     askOnce();
   });
-  toast.addEventListener("submit", () => forgetSent(asksOf(toast)));
+  toast.addEventListener("submit", ({ target }) => {
+    forgetSent(asksOf(toast));
+    if (isBeside()) returnBeside(/** @type {HTMLFormElement} */ (target));
+  });
   document.addEventListener("awm:frame", heard);
 }

@@ -104,9 +104,20 @@ def test_undo_gives_back_the_claim_and_the_text(ada, edo, asked):
     assert "Into 4127.</textarea>" in page and lease.lease_token in page
     closing.close_due(timezone.now() + timedelta(seconds=20))
     assert fresh(ask).is_open, "what was undone never leaves"
-    again = advising.answer(edo, lease.assignment_id, lease.lease_token, "Into 4128.", "n2", hold_s=5)
+    # under the nonce of the undone one, as a page that was loaded again sends it
+    again = advising.answer(edo, lease.assignment_id, lease.lease_token, "Into 4128.", "n", hold_s=5)
     pass_hold(ask)
     assert closing.close_if_due(ask.pk).accepted == again != sent
+    assert again.text == "Into 4128." and Advice.objects.get(pk=sent.pk).took_s is None, "the time is counted once"
+
+
+def test_withdrawn_answer_with_an_edit_takes_the_first_nonce_again(edo, asked):
+    ask = asked()
+    hold(edo, ask, seconds=0)
+    advising.edit(edo, ask.pk, "Into 4127, please.", None, nonce="e")
+    lease = advising.withdraw(edo, ask.pk)
+    again = advising.answer(edo, lease.assignment_id, lease.lease_token, "Into 4128.", "n")
+    assert fresh(ask).accepted == again and again.text == "Into 4128."
 
 
 def test_only_its_author_undoes_a_held_answer(ada, edo, asked):
@@ -237,12 +248,13 @@ def test_desk_says_how_long_pages_hold(ada, edo, asked, settings):
         desk.set_policy(ada, undo_s=11)
 
 
-def press(client, page, label="Undo"):
-    """Press the button of the toast, as it is on a page."""
+def press(client, page, **beside):
+    """Press the button of the toast, as it is on a page, or beside a list."""
     toast = re.search(r'<form method="post" action="([^"]*/asks/undo)".*?</form>', page)
     fields = re.findall(r'name="(ask|own)" value="([^"]+)"', toast[0])
     body = {"ask": [value for name, value in fields if name == "ask"]}
-    return client.post(toast[1], body | {name: value for name, value in fields if name == "own"}, follow=True)
+    own = {name: value for name, value in fields if name == "own"}
+    return client.post(toast[1], body | own | beside, follow=True)
 
 
 def test_every_page_undoes_the_newest_answer_without_scripts(edo, asked, settings):
@@ -253,8 +265,18 @@ def test_every_page_undoes_the_newest_answer_without_scripts(edo, asked, setting
     page = html(client.post(f"/asks/{ask.pk}/answer", body, follow=True))
     assert "Answered by you" in page and "Answered. The agent gets it in" in page
     page = html(press(client, html(client.get("/episodes/"))))
-    assert "Undone before it was read. The ask is yours again, with your text." in page
+    assert "Undone before it was read. The ask is yours again, with what you sent." in page
     assert "Into 4127.</textarea>" in page and "data-held=" not in page
+
+
+def test_undo_beside_the_queue_leads_back_to_its_list(edo, asked, settings):
+    settings.AWMWEB_UNDO_S = 5
+    ask, client = asked(), as_person(edo)
+    client.post(f"/asks/{ask.pk}/claim")
+    body = {"text": "Into 4127.", "nonce": "n", "lease_token": fresh(ask).assignment.lease_token, "then": "watch"}
+    client.post(f"/asks/{ask.pk}/answer", body)
+    answer = press(client, html(client.get("/episodes/")), beside="?show=mine&ask=other")
+    assert answer.redirect_chain[-1][0].endswith(f"/queue/?show=mine&ask={ask.pk}")
 
 
 def test_a_batch_is_undone_as_a_whole(edo, asked, settings):
@@ -286,7 +308,7 @@ def test_one_answer_to_a_group_is_undone_as_a_whole(edo, asked, settings):
     held = held_answers.of(edo, timezone.now())
     assert (set(held.asks), held.own) == ({one.pk for one in asks}, asks[0].pk)
     page = html(press(client, page))
-    assert "The ask is yours again, with your text. 2 asks are open again." in page
+    assert "The ask is yours again, with what you sent. 2 asks are open again." in page
     assert [fresh(one).assignment.state for one in asks] == ["claimed", "queued", "queued"]
 
 
@@ -321,7 +343,7 @@ def test_held_answers_are_their_authors_own_and_of_their_project(ada, edo, elsew
     assert held_answers.of(there, now) is None
 
 
-def test_files_of_a_held_answer_stay_with_people_until_it_leaves(ada, edo, asked):
+def test_files_of_a_held_answer_are_their_authors_until_it_leaves(ada, edo, asked):
     from experts.find.attached import visible_files
     from experts.record import attaching
     from tests.asking import picture
@@ -331,7 +353,7 @@ def test_files_of_a_held_answer_stay_with_people_until_it_leaves(ada, edo, asked
     attaching.attach(edo, ask.pk, "a.png", picture())
     advising.answer(edo, lease.assignment_id, lease.lease_token, "Look.", "n", hold_s=5)
     agent, _ = token(ada.project, "agent")
-    assert not visible_files(agent).exists() and visible_files(ada).exists()
+    assert not visible_files(agent).exists() and not visible_files(ada).exists() and visible_files(edo).exists()
     pass_hold(ask)
     closing.close_due()
     assert visible_files(agent).exists()

@@ -8,6 +8,7 @@ import re
 import pytest
 from django.utils import timezone
 
+from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import STEP, AskOpen, EpisodeStart
 from episodes.models import VerifierVersion
 from episodes.record import recording
@@ -28,7 +29,7 @@ TOOLS = [{"name": "merge", "input_schema": {"type": "object", "properties": {"in
 @pytest.fixture
 def models(settings):
     """One expert model is set up; nobody calls it here."""
-    settings.EXPERT_ENDPOINTS = {MODEL: object()}
+    settings.EXPERT_ENDPOINTS = {MODEL: EndpointConfig("http://127.0.0.1:1", "small-1", "")}
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 from django.utils import timezone
 
+from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import RunStart
 from episodes.record import recording
 from experts.find import board
@@ -270,7 +271,7 @@ def test_transfers_offer_what_exists_and_colleagues_by_name(asked, ada, edo, rit
     desk.seen(edo)
     offered = re.findall(r'<option value="((?:user:|senior|people|llm)[^"]*)">([^<]+)</option>', page(ada))
     assert offered == [(edo.key, "edo, online"), ("people", "people")] * 2  # of one row, and of many
-    settings.EXPERT_ENDPOINTS = {MODEL: object()}
+    settings.EXPERT_ENDPOINTS = {MODEL: EndpointConfig("http://127.0.0.1:1", "small-1", "")}
     desk.set_policy(ada, senior=Membership.objects.get(user=edo.person))
     offered = re.findall(r'<option value="(?:senior|llm)">([^<]+)</option>', page(ada))
     assert offered == ["the senior expert, edo", "the model"] * 2
