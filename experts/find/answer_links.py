@@ -19,7 +19,8 @@ from people.models import Membership
 from people.requests.forms import number_in
 
 SALT = "experts.answer-link"
-NONCE = "link:{}"
+BY_LINK = "link:"
+NONCE = f"{BY_LINK}{{}}"
 """Of the answer of a link: it is given once, and a second press finds it."""
 
 

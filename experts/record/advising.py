@@ -23,6 +23,7 @@ from episodes.record import ask_steps
 from episodes.show.decisions import decision_in_words
 from experts import events
 from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
+from experts.find.answer_links import BY_LINK
 from experts.find.similar import began_with, kept, origins
 from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Desk, Draft, Privilege
 from experts.record import attaching, closing, queue, tagging
@@ -373,7 +374,8 @@ def withdraw(actor: Actor, ask_id: str) -> queue.AskClaim:
     ask.save(update_fields=["status", "reason", "closed_at", "accepted", "delivered_at", "held", "held_until"])
     attaching.move_files(before, None)
     # what its author sends next under the same nonce is another answer; the time worked goes on in that one
-    Advice.objects.filter(ask=ask, author_key=before.author_key, late=False).update(nonce="")
+    sent = Advice.objects.filter(ask=ask, author_key=before.author_key, late=False)
+    sent.exclude(nonce__startswith=BY_LINK).update(nonce="")  # an answer link is used up
     if was_held:
         Advice.objects.filter(pk=before.pk).update(took_s=None)
     slots = Assignment.objects.filter(ask=ask)

@@ -40,6 +40,7 @@ EVERY = {
     "awmweb.retention.kinds.episodes": "branches by their origin",
     "awmweb.retention.reasons": "episodes that a rule names, branches too",
     "awmweb.metrics.stored": "what the worker is at",
+    "awmweb.searching": "what has these letters, branches too",
     "episodes.find.held": "episodes that are erased, with their branches",
     "episodes.find.selection": "lists that ask for branches by their origin",
     "episodes.live.consumers": "one episode",

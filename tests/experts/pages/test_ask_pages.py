@@ -207,7 +207,7 @@ def test_the_script_gets_json_with_the_contracts_code(edo, ask):
         ({"text": "", "tool_calls": "[]"}, "Write an answer"),
         ({"tool_calls": '[{"name": "nope", "arguments": {}}]'}, "has no tool nope"),
         ({"tool_calls": '[{"name": "merge", "arguments": {"into": "x"}}]'}, "into is not of type integer"),
-        ({"tool_calls": '[{"name": "merge"}]'}, "required property"),
+        ({"tool_calls": '[{"name": "merge"}]'}, "into is missing"),
         ({"tool_calls": '{"name"'}, "not valid JSON (line 1, column 8)"),
         ({"text": "x" * 20_001}, "20000"),
         ({"text": "a\x00b"}, "U+0000"),

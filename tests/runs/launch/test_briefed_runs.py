@@ -132,7 +132,7 @@ def test_episode_without_a_briefing_says_so_and_counts(ada):
     arm = next(one for one in compare_run(ada, plan.run_id).arms if one.name == "briefed")
     assert (arm.complete, arm.excluded, arm.briefing) == (1, {}, "briefed by people")
     text = report.markdown(compare_run(ada, plan.run_id), [], {})
-    assert "| off, briefed by people | 1 | 1 | 1 | 0 | none |" in text
+    assert "| baseline, briefed by people | 1 | 1 | 1 | 0 | none |" in text
 
 
 def test_model_distills_once_for_all_seeds_from_earlier_episodes(ada, serve):

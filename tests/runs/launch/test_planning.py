@@ -635,7 +635,7 @@ def test_plan_without_a_draw_keeps_the_digest_of_older_plans():
     plan = document(arms=[{"name": "off"}, {"name": "on", "expert": "plain"}])
     older = plan.model_dump()
     del older["environment"], older["complete_at"], older["texts"], older["primary"], older["tasks"]["partial"]
-    del older["options"]
+    del older["options"], older["tools"]
     for arm in older["arms"]:
         for name in ADDED_LATER:
             del arm[name]

@@ -63,7 +63,7 @@ def test_person_plays_an_episode_and_the_record_is_an_agents(ada, edo, rita, que
     assert attempt(queued).parked and queued.state == "parked"
     page = html(as_person(edo).get(f"/episodes/{queued.pk}/play?tool=get_item"))
     assert "Price the mug" in page and 'name="field:0"' in page and "Call get_item" in page
-    assert re.findall(r'aria-current="page"\s*>.*?([A-Z]\w+)</a>', page, re.S)[:1] == ["Runs"]
+    assert re.findall(r'aria-current="page"\s*>.*?([A-Z]\w+)</a>', page, re.S)[:1] == ["Episodes"]
     called.clear()
     assert post(edo, queued, number=1, tool="get_item", act="call", **{"field:0": "mug"}).status_code == 302
     queued.refresh_from_db()

@@ -13,7 +13,7 @@ from awmclient.schema import AskOpen, EpisodeStart, RunStart, StandingAnswerBody
 from awmweb.urls import api
 from episodes.models import Episode, Step
 from episodes.record import recording, steering
-from experts.record import attaching, opening, queue, standing_answers
+from experts.record import advising, attaching, opening, queue, standing_answers
 from exports.jobs import requesting
 from exports.recipe import Recipe
 from people import keyed_calls
@@ -59,6 +59,11 @@ class Lab:
         claim = queue.claim(self.ada, self.ask())
         return f"/assignments/{claim.assignment_id}", {"lease_token": claim.lease_token}
 
+    def held(self):
+        claim = queue.claim(self.ada, self.ask())
+        advising.answer(self.ada, claim.assignment_id, claim.lease_token, "Yes.", "n", hold_s=5)
+        return f"/assignments/{claim.assignment_id}/undo"
+
     def wheel(self):
         episode = self.live()
         return f"/episodes/{episode}/wheel", {"lease_token": steering.take(self.ada, episode).lease_token}
@@ -73,6 +78,13 @@ class Lab:
         rows = assigning.create_queue(self.ada, "First look", reviews_required=2)
         assigning.fill(self.ada, rows.pk, Episode.objects.filter(pk=self.reviewed().pk))
         return rows.reviews.get().pk
+
+    def pair_claim(self):
+        rows = assigning.create_queue(self.ada, "Pairs", kind="pairwise")
+        pair = [ended(self.ada, f"side {number}", task_idx=7).pk for number in range(2)]
+        assigning.fill(self.ada, rows.pk, Episode.objects.filter(pk__in=pair))
+        claim = assigning.pull(self.ada, rows.pk)
+        return f"/reviews/{claim.review_id}", {"lease_token": claim.lease_token}
 
     def review_claim(self):
         review = self.review()
@@ -159,6 +171,7 @@ CALLS = {
     "POST /assignments/{assignment_id}/release": lambda lab: on(lab.claim(), "/release"),
     "POST /assignments/{assignment_id}/decline": lambda lab: on(lab.claim(), "/decline"),
     "POST /assignments/{assignment_id}/answer": lambda lab: on(lab.claim(), "/answer", text="Yes.", nonce="n"),
+    "POST /assignments/{assignment_id}/undo": lambda lab: (lab.held(), None),
     "POST /standing-answers": lambda lab: ("/standing-answers", AHEAD),
     "DELETE /standing-answers/{standing_id}": lambda lab: (
         f"/standing-answers/{standing_answers.give(lab.ada, StandingAnswerBody(**AHEAD))[0].pk}",
@@ -174,6 +187,11 @@ CALLS = {
     "POST /reviews/{review_id}/release": lambda lab: on(lab.review_claim(), "/release"),
     "POST /reviews/{review_id}/decline": lambda lab: on(lab.review_claim(), "/decline"),
     "POST /reviews/{review_id}/verdict": lambda lab: on(lab.review_claim(), "/verdict", verdict="accept"),
+    "POST /reviews/{review_id}/preference": lambda lab: on(lab.pair_claim(), "/preference", choice="a"),
+    "POST /queues/{queue_id}/rule": lambda lab: (
+        f"/queues/{assigning.create_queue(lab.ada, 'By a rule').pk}/rule",
+        {"filter": {"outcome": ["others"]}, "share": 0.5},
+    ),
     "POST /reviews/{review_id}/explanation": lambda lab: (
         f"{lab.verdict()}/explanation",
         {"explanation": "verifier_wrong"},

@@ -39,7 +39,7 @@ def test_report_holds_sentence_tables_charts_and_plan(ada, tmp_path, capsys):
     assert "**Better on these 10 tasks: +60 points" in text and "3 scenarios are too few" in text
     drawn = ("completions.png", "differences-1.png", "rewards-pr428.png", "rewards-bundle.v1.png")
     assert all(files[name].read_bytes().startswith(PNG) for name in drawn)
-    assert all(f"({name})" in text for name in drawn) and "| baseline | script:demo | off | 10 |" in text
+    assert all(f"({name})" in text for name in drawn) and "| baseline | script:demo | baseline | 10 |" in text
     rows = list(csv.DictReader(files["tries.csv"].open()))
     assert len(rows) == 20 and sum(int(row["complete"]) for row in rows) == 6
     assert [row["difference"] for row in csv.DictReader(files["scenarios.csv"].open())].count("0.5") == 1
