@@ -14,7 +14,8 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Q
+from django.db.models import Q, Value
+from django.db.models.functions import Concat, Left
 from django.utils import timezone
 
 from awmclient.nouns.sources import SOURCES
@@ -375,7 +376,10 @@ def withdraw(actor: Actor, ask_id: str) -> queue.AskClaim:
     attaching.move_files(before, None)
     # what its author sends next under the same nonce is another answer; the time worked goes on in that one
     sent = Advice.objects.filter(ask=ask, author_key=before.author_key, late=False)
-    sent.exclude(nonce__startswith=BY_LINK).update(nonce="")  # an answer link is used up
+    # an answer link is used up; what went together is still found by how its nonces begin
+    sent.exclude(nonce="").exclude(nonce__startswith=BY_LINK).update(
+        nonce=Concat(Left("nonce", 170), Value(f"~{before.pk}"))
+    )
     if was_held:
         Advice.objects.filter(pk=before.pk).update(took_s=None)
     slots = Assignment.objects.filter(ask=ask)

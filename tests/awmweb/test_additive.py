@@ -27,6 +27,7 @@ WIDER = {
     "outcome_source_known": "takes one more source",
     "channel_known": "takes one more channel",
     "branch_in_no_run": "the release makes no branches",
+    "held_answer_has_its_end": "the release holds no answers: both are null",
     "one_review_per_queue_and_episode": "holds for reviews of one episode, as all of the release are",
     "one_review_per_queue_and_pair": "the release makes no pairs",
     "review_queue_kind_known": "the database says `verdict` for a queue of the release",

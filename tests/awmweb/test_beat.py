@@ -122,6 +122,7 @@ def test_health_says_when_each_periodic_task_ran(no_record):
 
 
 def test_task_is_overdue_after_its_turn_and_not_before(no_record, monkeypatch):
+    monkeypatch.setattr(beat, "STARTED_AT", time.time())  # no turn of a night is between it and now
     ended(SWEEP, time.time() - 605)
     ended("runs.tasks.wake", time.time() - 5)
     ended("awmweb.tasks.retain", (datetime.now(UTC) - timedelta(days=2)).timestamp())

@@ -108,7 +108,8 @@ def test_the_demo_asks_a_person_and_a_model_side_by_side(demo, wise):
 
         (first, second), (answered,) = until(asks, 60)
         assert first["question"] == second["question"]
-        assert advice_of(answered) == {"text": ADVICE, "source": "llm", "author": "expert", "privilege": "blind"}
+        assert advice_of(answered) == {"text": ADVICE, "source": "llm", "author": "expert", "privilege": "blind",
+                                     "model": "wise-1", "options": {}}  # fmt: skip
         told = json.loads(wise.bodies[0]["messages"][1]["content"])
         assert told["question"] == answered["question"] and told["tools"]
     assert KEY not in demo.logs()

@@ -77,7 +77,7 @@ def test_batch_is_undone_as_a_whole_by_one_key(house, ask, person):
     expect(toast.locator("kbd")).to_have_text("z")
     assert {look()["status"] for look in looks} == {"open"}
     page.keyboard.press("z")
-    expect(page.locator("main")).to_contain_text("Undone before it was read. 7 asks are open again.")
+    expect(page.locator("body")).to_contain_text("Undone before it was read. 7 asks are open again.")
     expect(page.locator("#bulk")).to_contain_text("7 asks selected")
     page.keyboard.press("a")
     expect(toast).to_contain_text("Approved 7 calls.")

@@ -111,7 +111,7 @@ def test_undo_gives_back_the_claim_and_the_text(ada, edo, asked):
     assert again.text == "Into 4128." and Advice.objects.get(pk=sent.pk).took_s is None, "the time is counted once"
 
 
-def test_withdrawn_answer_with_an_edit_takes_the_first_nonce_again(edo, asked):
+def test_edited_and_withdrawn_answer_frees_its_first_nonce(edo, asked):
     ask = asked()
     hold(edo, ask, seconds=0)
     advising.edit(edo, ask.pk, "Into 4127, please.", None, nonce="e")
@@ -343,7 +343,7 @@ def test_held_answers_are_their_authors_own_and_of_their_project(ada, edo, elsew
     assert held_answers.of(there, now) is None
 
 
-def test_files_of_a_held_answer_are_their_authors_until_it_leaves(ada, edo, asked):
+def test_files_of_a_held_answer_are_its_authors_alone(ada, edo, asked):
     from experts.find.attached import visible_files
     from experts.record import attaching
     from tests.asking import picture
