@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -170,9 +171,15 @@ def numbers_of(entries: Iterable[Annotation | Correction]) -> str:
 def rail_of(request: MemberRequest, review: Review, *, ahead: bool) -> list[OwnReview]:
     """Return the reviews that this person gave, holds or declined in the queue, newest first.
 
-    A review that is rendered ahead counts as claimed. It can be held already: who goes back holds two.
+    A review that is rendered ahead counts as claimed, and the one that is answered meanwhile as given. It can be held
+    already: who goes back holds two.
     """
     rows = own_reviews(request.actor, review.queue, RAIL)
+    if ahead:
+        is_answered = [row.words == "Claimed" and row.review != review for row in rows]
+        rows = [
+            replace(row, words="Given") if answered else row for row, answered in zip(rows, is_answered, strict=True)
+        ]
     return rows if not ahead or any(one.review == review for one in rows) else [OwnReview(review, "Claimed"), *rows]
 
 

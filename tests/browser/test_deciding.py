@@ -126,7 +126,7 @@ def test_calls_are_approved_edited_and_rejected_by_keys(desk, person, ask):
     page.reload()
     page.locator(".ahead-line summary").click()
     page.get_by_role("button", name="End the standing answer for send_reply").click()
-    expect(page.locator("main")).to_contain_text("Ended. It approved 1 call.")
+    expect(page.locator("body")).to_contain_text("Ended. It approved 1 call.")
     expect(page.locator(".standing")).to_have_count(0)
     advice = seen()["advice"]
     assert advice["by"] == "person"
