@@ -20,7 +20,7 @@ from people.text.plain_text import clean
 def _parts(reach: advisers.Reach, needs: list[str]) -> list[tuple[str, ...]]:
     """Return each skill that no one has, or else the skills that no one has together."""
     missing = reach.missing(needs)
-    alone = [(skill,) for skill in missing if reach.missing([skill])]
+    alone: list[tuple[str, ...]] = [(skill,) for skill in missing if reach.missing([skill])]
     return alone or ([tuple(missing)] if missing else [])
 
 
