@@ -71,7 +71,7 @@ class Run:
     def stop(self, number: int = signal.SIGTERM) -> float:
         began = time.monotonic()
         self.process.send_signal(number)
-        self.process.wait(60)
+        self.process.wait(180)
         self.reader.join(5)
         return time.monotonic() - began
 
