@@ -6,6 +6,7 @@ Called by the page *Models* and by anyone who has an `EndpointConfig`.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Mapping
@@ -75,10 +76,11 @@ async def slots_of(endpoint: EndpointConfig) -> int | None:
     url = f"{endpoint.base_url.rstrip('/').removesuffix('/v1')}/props"
     headers = {"Authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {}
     try:
-        async with httpx.AsyncClient(timeout=LOOK_S, trust_env=not is_loopback(url)) as http:
+        # over the whole answer: httpx limits each read, which a server that trickles never exceeds
+        async with asyncio.timeout(LOOK_S), httpx.AsyncClient(trust_env=not is_loopback(url)) as http:
             answer = await http.get(url, params=dict(endpoint.query) or None, headers=headers | dict(endpoint.headers))
             slots = json.loads(answer.content)["total_slots"]
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError, LookupError, TypeError):
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, RecursionError, LookupError, TypeError):
         return None
     # not isinstance: a bool is an int in Python
     return slots if type(slots) is int and 0 < slots <= SLOTS_MOST else None

@@ -89,7 +89,7 @@ export function startAnswer() {
 
 async function claimNow(mine) {
   const why = await claimLooked(mine);
-  if (page !== mine) return false; // another ask is shown: the claim ends by itself
+  if (page !== mine || (why && form.dataset.frozen)) return false; // another ask is shown, or this one has closed
   claiming = null;
   sayNear("[data-problem]", why && `${why} Your text is kept.`, true);
   if (why) keepHere(read());

@@ -13,10 +13,10 @@ if (typeof document !== "undefined") {
 export const isQuiet = () => pressedAt - pressedBefore > QUIET_MS;
 
 /**
- * Nothing counts down to the deadline of a closed ask any more.
+ * Nothing counts down to the deadline of a closed ask any more, and it waits for no claim.
  * @param {HTMLElement} page
  */
 export function stopCountdown(page) {
   page.querySelector("[data-in-hand]")?.replaceChildren(Object.assign(document.createElement("b"), { textContent: "Closed" }));
-  page.querySelector("[data-fuse]")?.remove();
+  for (const gone of page.querySelectorAll("[data-fuse], [data-unclaimed]")) gone.remove();
 }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart
 from awmweb import searching
@@ -42,6 +45,12 @@ def test_words_find_each_kind_of_the_project_alone(scene, ada):
     assert found(ada, "ÖKAFOR book")["Asks"] == [f"/asks/{scene['ask'].pk}/"]
     mine = Membership.objects.get(user=ada.person)
     assert found(ada, ada.person.username)["Members"] == [f"/members/#member-{mine.pk}"]
+
+
+def test_members_whose_membership_ended_are_not_found(ada, edo):
+    assert found(ada, "edo")["Members"]
+    Membership.objects.filter(user=edo.person).update(ends_at=timezone.now() - timedelta(days=1))
+    assert "Members" not in found(ada, "edo")
 
 
 def test_id_and_its_ends_find_the_row(scene, ada):

@@ -1,4 +1,4 @@
-"""An answer that is held: no agent sees it, its author undoes it, and it leaves exactly once, whoever delivers it."""
+"""An answer that is held: no agent sees it, its author undoes it, and it is sent exactly once."""
 
 from __future__ import annotations
 
@@ -149,6 +149,31 @@ def test_ask_cancelled_within_the_hold_keeps_its_answer_as_late(ada, edo, asked)
         with pytest.raises(TooLate):
             advising.withdraw(edo, ask.pk)
     assert "Into 4127." in html(as_person(edo).get(f"/asks/{first.pk}/"))
+
+
+def test_answer_whose_hold_is_over_is_sent_before_its_ask_ends(ada, edo, asked):
+    """Its author was shown that it went, and no process has delivered it yet."""
+    first, second = asked(), asked("And this?")
+    for ask in (first, second):
+        hold(edo, ask)
+        pass_hold(ask)
+    closing.cancel(ada, first.pk)
+    recording.cancel(ada, second.episode_id, "enough")
+    for ask in (first, second):
+        assert (fresh(ask).status, fresh(ask).accepted.text) == ("answered", "Into 4127.")
+
+
+def test_answer_cut_off_within_its_hold_counts_as_no_late_one(ada, edo, asked):
+    ask = asked()
+    lease = queue.claim(edo, ask.pk)
+    # as when a claim was lost once: the same nonce is stored already, beside the ask
+    Advice.objects.create(ask=ask, text="Into 4127.", author_key=edo.key, nonce="n", late=True, source="human")
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "Into 4127.", "n", hold_s=5)
+    closing.cancel(ada, ask.pk)
+    assert fresh(ask).status == "cancelled"
+    page = html(as_person(edo).get(f"/asks/{ask.pk}/"))
+    assert "not sent: the ask ended while the answer could still be undone" in page
+    assert "Not sent: the ask ended while you could still undo it." in html(as_person(edo).get("/my-answers/"))
 
 
 def test_a_held_answer_leaves_also_after_the_deadline(edo, asked):

@@ -83,6 +83,21 @@ def test_leads_are_notified_of_an_ask_that_no_one_can_answer(asked, ada, edo):
     assert ask.title(1) == "An agent asks in lab"
 
 
+def test_leads_who_are_away_are_not_notified(asked, ada):
+    desk.seen(ada, away=True)
+    assert subject(asked(skills=["tax"])).recipients(timezone.now()) == set()
+
+
+def test_home_names_skills_that_no_one_has_together(asked, ada, edo):
+    Membership.objects.filter(user=edo.person).update(skills=["tax"])
+    Membership.objects.filter(user=ada.person).update(skills=["law"])
+    ask = asked(skills=["tax", "law"])
+    [need] = [need for need in operating.needs_of(ada, timezone.now()) if need.page == "people"]
+    assert need.what == "Skills law, tax" and "1 open ask requires all of them, and no one member has them." in need.why
+    assert subject(ask).title(1) == "No member of lab has all of the skills law, tax: an agent waits"
+    assert "No member has all of that" in html(as_person(edo).get(f"/asks/{ask.pk}/"))
+
+
 def test_a_script_online_with_the_skill_is_someone(asked, project):
     clerk, _ = token(project, "expert")
     desk.seen(clerk)

@@ -51,7 +51,7 @@ def test_a_restart_keeps_data_sessions_and_tokens(var):
 
 
 def held_answer(house, token):
-    """Answer an ask so that its agent does not get it before the house is killed."""
+    """Answer an ask so that its agent does not get it before the product is killed."""
     with house.http(token) as agent, house.http(house.token("expert")) as expert:
         episode = agent.post("/episodes", json={"key": "held", "task": "t", "expert": "plain"}).json()["id"]
         wanted = {"key": "q", "episode": episode, "seq": 1, "question": "Into which?", "deadline_s": 3000}

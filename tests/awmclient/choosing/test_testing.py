@@ -3,11 +3,13 @@
 import asyncio
 import json
 import socket
+from contextlib import suppress
 
 import pytest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from awmclient.choosing import testing
 from awmclient.choosing.chat import EndpointConfig
 from awmclient.choosing.testing import check_endpoint
 from tests.awmclient.openai_server import OpenAIServer, error, tool_call
@@ -84,6 +86,24 @@ async def test_test_names_slots_where_the_server_has_them(props, status, words):
         await server.kill()
     assert result.ok and heads == ["Bearer k"]
     assert words in result.message and ("slot" in result.message) == bool(words), result.message
+
+
+async def test_server_that_trickles_its_slots_is_left(monkeypatch):
+    """Each byte comes in time, and the whole of them never."""
+    monkeypatch.setattr(testing, "LOOK_S", 0.2)
+
+    async def drop(reader, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        while not writer.is_closing():
+            writer.write(b" ")
+            with suppress(ConnectionError):
+                await writer.drain()
+            await asyncio.sleep(0.01)
+
+    server = await asyncio.start_server(drop, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        assert await testing.slots_of(EndpointConfig(f"http://127.0.0.1:{port}/v1", "toy")) is None
 
 
 async def test_test_has_the_time_of_the_endpoint(monkeypatch):
