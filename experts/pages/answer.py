@@ -310,14 +310,14 @@ def undo(request: MemberRequest) -> HttpResponse:
         messages.success(request, f"Undone before it was read.{own}{opened}{_still_ahead(actor, back)}")
     for why, times in Counter(why for why in outcomes.values() if why).items():
         messages.warning(request, f"{count(times, 'answer')} not undone: {why}")
-    if form.own in back and form.beside is not None:
-        query = QueryDict(form.beside.removeprefix("?"), mutable=True)
-        query["ask"] = form.own
-        return redirect(f"{reverse('queue')}?{query.urlencode()}")
-    if form.own in back:
+    if form.own in back and form.beside is None:
         return redirect("ask", form.own)
-    keep(request, QUEUE, back)
-    return redirect("queue")
+    query = QueryDict((form.beside or "").removeprefix("?"), mutable=True)
+    if form.own in back:
+        query["ask"] = form.own
+    else:
+        keep(request, QUEUE, back)
+    return redirect(f"{reverse('queue')}?{query.urlencode()}".removesuffix("?"))
 
 
 def _undone(actor: Actor, pk: str, keep_claim: bool) -> str:

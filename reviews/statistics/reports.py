@@ -134,7 +134,7 @@ def why_empty(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
     ):
         return []
     if not slots.exists():
-        return ["The queue has no episodes yet."]
+        return [f"The queue has no {'pairs' if queue.is_pairwise else 'episodes'} yet."]
     held = slots.filter(state=SlotState.CLAIMED, lease_until__gt=now).order_by("lease_until")
     names = sorted({one.holder_name for one in held})
     verdicts = Verdict.objects.as_given().filter(review__queue=queue, review__gold="")

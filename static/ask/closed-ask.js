@@ -18,5 +18,5 @@ export const isQuiet = () => pressedAt - pressedBefore > QUIET_MS;
  */
 export function stopCountdown(page) {
   page.querySelector("[data-in-hand]")?.replaceChildren(Object.assign(document.createElement("b"), { textContent: "Closed" }));
-  for (const gone of page.querySelectorAll("[data-fuse], [data-unclaimed]")) gone.remove();
+  for (const part of page.querySelectorAll("[data-fuse], [data-unclaimed]")) part.remove();
 }

@@ -258,6 +258,7 @@ function showSent(fresh) {
   document.dispatchEvent(new Event("awm:rows"));
   const row = /** @type {HTMLElement | null} */ (document.querySelector('.askrow[aria-selected="true"][data-gone]'));
   if (row) moveOn(row);
+  if (!refused) document.dispatchEvent(new Event("awm:look-ask")); // the ask beside the list shows what became of it
   refresh();
 }
 

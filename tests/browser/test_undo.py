@@ -70,8 +70,10 @@ def test_batch_is_undone_as_a_whole_by_one_key(house, ask, person):
     page = person(house.link("lena", "expert"))
     page.goto(f"{house.url}/queue/?kind=approval")
     expect(page.locator("[data-keyline]")).to_contain_text("next row")
-    for key in "jxa":
-        page.keyboard.press(key)
+    page.keyboard.press("j")
+    expect(page.locator("#main")).to_contain_text("May I?")
+    page.keyboard.press("x")
+    page.keyboard.press("a")
     toast = page.locator("[data-held-answers]")
     expect(toast).to_contain_text("Approved 7 calls. The agents get them in 0:0")
     expect(toast.locator("kbd")).to_have_text("z")
@@ -79,6 +81,8 @@ def test_batch_is_undone_as_a_whole_by_one_key(house, ask, person):
     page.keyboard.press("z")
     expect(page.locator("body")).to_contain_text("Undone before it was read. 7 asks are open again.")
     expect(page.locator("#bulk")).to_contain_text("7 asks selected")
+    expect(page.locator("#main")).to_contain_text("May I?")
     page.keyboard.press("a")
     expect(toast).to_contain_text("Approved 7 calls.")
+    expect(page.locator("#main")).to_contain_text("Answered by you")  # the ask beside the list
     until(lambda: {look()["status"] for look in looks} == {"answered"}, 60)

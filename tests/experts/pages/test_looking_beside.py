@@ -8,7 +8,7 @@ import re
 import pytest
 
 from experts.models import Ask, AskEvent
-from experts.record import queue
+from experts.record import advising, queue
 from tests.browsing import as_person, html
 from tests.experts.test_standing_answers import REPLY, approval, give
 
@@ -137,3 +137,13 @@ def test_standing_answers_are_one_line_above_the_list(asked, edo):
     day = html(as_person(edo).get("/queue/?parts=day", headers={"hx-request": "true"}))
     assert "End the standing answer for send_reply" in day, "a refresh keeps its button"
     assert 'data-part="standing"' not in html(as_person(edo).get("/queue/?parts=rows", headers={"hx-request": "true"}))
+
+
+def test_held_answer_beside_the_queue_says_so(asked, ada, edo, settings):
+    settings.AWMWEB_UNDO_S = 5
+    ask = asked()
+    lease = queue.claim(edo, ask.pk)
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "Into 4127.", "n", hold_s=5)
+    own, other = look(edo, ask), look(ada, ask)
+    assert "Answered by you" in own and "Answered by edo" in other
+    assert "data-looks" not in own + other and "Looking, unclaimed" not in own + other
