@@ -34,6 +34,8 @@ DESK = (
 """Files that share `desk` (`browser/conftest.py`)."""
 MODELS = ("briefings", "models")
 """Files that share `own_models` (`product/conftest.py`)."""
+ROLES = ("needs_on_home", "wheel")
+"""Files that share `roles` (`browser/conftest.py`)."""
 DOORS = {"second_factor": "two factors", "sign_in": "lab", "sign_in_page": "lab"}
 """Files that share `two_factors`, below, or `lab` (`provider.py`)."""
 OF_CODE = ("docs", "layers", "style", "walls")
@@ -49,7 +51,6 @@ OWN = (
     "restart",
     "story",
     "traces",
-    "wheel",
 )
 """Files with a product of their own, or none."""
 
@@ -70,6 +71,8 @@ def group_of(file: str) -> str:
         return file
     if name in MODELS:
         return "models"
+    if name in ROLES:
+        return "roles"
     if name in DOORS:
         return DOORS[name]
     return "desk" if name in DESK else SHARING.get(path.parts[1], "house")

@@ -72,6 +72,22 @@ def _desk(datasets) -> Iterator[Product]:
             yield running
 
 
+@pytest.fixture(scope="module")
+def roles(request) -> tuple[Product, OpenAIServer]:
+    """A product whose agent and expert have an endpoint. One server: each file says what it replies."""
+    return kept(request, _roles(), lambda file: group_of(file) == "roles")
+
+
+@contextmanager
+def _roles():
+    endpoint = OpenAIServer(lambda body: "")
+    with answering(endpoint):
+        agent = {"AWMWEB_AGENT_BASE_URL": endpoint.base_url, "AWMWEB_AGENT_MODEL": "tiny"}
+        expert = {"AWMWEB_EXPERT_BASE_URL": endpoint.base_url, "AWMWEB_EXPERT_MODEL": "wise"}
+        with product(**agent, **expert) as running:
+            yield running, endpoint
+
+
 def in_browsers(file: str) -> bool:
     """Playwright keeps an event loop running, and asynchronous tests, which are elsewhere, would trip over it."""
     return Path(file).parts[1] == "browser"

@@ -9,8 +9,8 @@ import os
 import pytest
 from playwright.sync_api import expect
 
-from tests.awmclient.openai_server import OpenAIServer, answering, error
-from tests.running import product, until
+from tests.awmclient.openai_server import error
+from tests.running import until
 
 pytestmark = pytest.mark.browser
 ADVICE = {"advice": "Into 5.", "confidence": 0.9, "needs_person": False}
@@ -22,23 +22,19 @@ PLAN = {
 
 
 @pytest.fixture(scope="module")
-def refusing():
+def refusing(roles):
     """An endpoint that refuses until a test says otherwise."""
-    server = OpenAIServer(lambda body: error(401, "Incorrect API key provided"))
-    with answering(server):
-        yield server
+    roles[1].reply = lambda body: error(401, "Incorrect API key provided")
+    return roles[1]
 
 
 @pytest.fixture(scope="module")
-def house(refusing):
-    at = refusing.base_url
-    with product(
-        AWMWEB_EXPERT_BASE_URL=at, AWMWEB_EXPERT_MODEL="wise", AWMWEB_AGENT_BASE_URL=at, AWMWEB_AGENT_MODEL="tiny"
-    ) as running:
-        actor = f"access.system_actor({running.project!r})"
-        code = "from experts.record import desk; from people import access; "
-        running.manage("shell", "-c", f"{code}desk.set_policy({actor}, model_first=True, audit_share=0.0)")
-        yield running
+def house(roles):
+    running = roles[0].with_project("needs")
+    actor = f"access.system_actor({running.project!r})"
+    code = "from experts.record import desk; from people import access; "
+    running.manage("shell", "-c", f"{code}desk.set_policy({actor}, model_first=True, audit_share=0.0)")
+    return running
 
 
 def asks(house, key):

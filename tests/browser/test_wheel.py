@@ -9,9 +9,8 @@ import pytest
 from playwright.sync_api import expect
 from starlette.responses import StreamingResponse
 
-from tests.awmclient.openai_server import OpenAIServer, answering
 from tests.browser.test_every_page import AXE, SERIOUS
-from tests.running import product, until
+from tests.running import until
 
 pytestmark = pytest.mark.browser
 LOST = (
@@ -25,18 +24,15 @@ async def never():
 
 
 @pytest.fixture(scope="module")
-def model():
+def model(roles):
     """A model that chooses its first step without end, and answers when something has been done."""
-    one = OpenAIServer(lambda body: "Done." if len(body["messages"]) > 2 else StreamingResponse(never()))
-    with answering(one):
-        yield one
+    roles[1].reply = lambda body: "Done." if len(body["messages"]) > 2 else StreamingResponse(never())
+    return roles[1]
 
 
 @pytest.fixture(scope="module")
-def house(model):
-    settings = {"AWMWEB_AGENT_BASE_URL": model.base_url, "AWMWEB_AGENT_MODEL": "slow"}
-    with product(AWMWEB_DEMO="0", **settings) as running:
-        yield running
+def house(roles):
+    return roles[0].with_project("driving")
 
 
 @pytest.fixture
