@@ -161,4 +161,4 @@ def house(request: pytest.FixtureRequest) -> Product:
 @pytest.fixture(scope="module")
 def two_factors(request: pytest.FixtureRequest) -> Product:
     """A product whose people add a second factor; each file has people of its own."""
-    return kept(request, product(AWMWEB_MFA="1"), lambda file: group_of(file) == "two factors")
+    return kept(request, product(AWMWEB_MFA="1", world=False), lambda file: group_of(file) == "two factors")

@@ -83,5 +83,5 @@ def lab(request: pytest.FixtureRequest) -> tuple[Provider, Product]:
 
 @contextmanager
 def _lab() -> Iterator[tuple[Provider, Product]]:
-    with provider() as there, product(**there.settings) as running:
+    with provider() as there, product(world=False, **there.settings) as running:
         yield there, running

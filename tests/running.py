@@ -171,9 +171,12 @@ def from_template(var: Path) -> None:
 
 @contextmanager
 def product(
-    var: Path | None = None, command: Sequence[str] = UP, code: Path = ROOT, **settings: str
+    var: Path | None = None, command: Sequence[str] = UP, code: Path = ROOT, world: bool = True, **settings: str
 ) -> Iterator[Product]:
-    """Start, wait for the ready line, stop, and see that nothing is left. `code` is the folder of another version."""
+    """Start, wait for the ready line, stop, and see that nothing is left. `code` is the folder of another version.
+
+    Without a `world` it has no environment server, a quarter of a start: for tests that play nothing.
+    """
     own = var is None
     var = var or Path(tempfile.mkdtemp(prefix="awmweb-product-"))
     if own and command is UP and not {"DATABASE_URL", "REDIS_URL"} & set(settings):
@@ -181,6 +184,8 @@ def product(
     if var.exists():
         var.chmod(0o711)
     port, env_port = free_ports(2)
+    if not world:
+        command, settings = (*command, "--without", "env"), settings | {"AWMENV_URL": f"http://127.0.0.1:{env_port}"}
     clean = {
         name: value for name, value in os.environ.items() if not name.startswith(("AWMWEB_", "AWMENV_", "DJANGO_"))
     }

@@ -160,7 +160,10 @@ def test_provider_away_is_said_and_links_still_work():
     settings = None
     with provider() as there:
         settings = there.settings
-    with product(**settings) as house, httpx.Client(base_url=house.url, follow_redirects=True, timeout=40) as browser:
+    with (
+        product(world=False, **settings) as house,
+        httpx.Client(base_url=house.url, follow_redirects=True, timeout=40) as browser,
+    ):
         page = browser.get("/login/provider")
         assert page.status_code == 503 and "Lab login does not answer." in page.text
         assert browser.get(house.link("gus", "expert")).status_code == 200 and reads(browser) == 200
