@@ -32,7 +32,7 @@ def tls(tmp_path_factory):
 def behind() -> Iterator[Product]:
     """A product that people open by https."""
     address = f"https://localhost:{free_ports(1)[0]}"
-    with provider() as lab, product(**lab.settings, AWMWEB_PUBLIC_URL=address) as house:
+    with provider() as lab, product(world=False, **lab.settings, AWMWEB_PUBLIC_URL=address) as house:
         yield house
 
 
