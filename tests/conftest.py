@@ -28,6 +28,7 @@ DESK = (
     "long_episode",
     "every_page",
     "push_page",
+    "queue_beside",
     "two_at_the_queue",
     "two_projects",
 )

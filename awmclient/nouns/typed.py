@@ -205,5 +205,5 @@ def _problem_of_timeout(ask: TypedAsk) -> str:
     chosen = value if isinstance(value, list) else [value]
     option_ids = {one.id for one in ask.options or []}
     if not chosen or not all(isinstance(one, str) and one in option_ids for one in chosen):
-        return "on_timeout.value: it names no option"
+        return "on_timeout.value: give the ID of an option, or a list of IDs"
     return "" if ask.many or len(chosen) == 1 else "on_timeout.value: one option can be chosen"

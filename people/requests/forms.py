@@ -100,6 +100,12 @@ def _can_be_missing(field: FieldInfo) -> bool:
     return type(None) in get_args(field.annotation)
 
 
+def labeled(refusal: str, labels: Mapping[str, str]) -> str:
+    """Return a refusal with the label of the field that it names in place of the field's path in the API."""
+    path, colon, words = refusal.partition(": ")
+    return f"{labels[path]}: {words}" if colon and path in labels else refusal
+
+
 def text_of(sent: Mapping[str, Any], name: str, most: int | None = None) -> str:
     """Return one text that was sent, at most this many characters of it; empty if it is missing."""
     return str(sent.get(name, ""))[:most]

@@ -20,7 +20,7 @@ from episodes.show.filter_form import filter_form, match_line
 from people.access import MemberRequest, holds, may_launch, may_see_asking, member_required
 from people.errors import AppError, Invalid
 from people.requests.form_ids import form_id
-from people.requests.forms import FormFields, number_in, read, text_of
+from people.requests.forms import FormFields, labeled, number_in, read, text_of
 from people.text.zones import zone_of
 from runs.launch import launching
 from runs.models import Campaign
@@ -29,6 +29,10 @@ from runs.show import campaigns, charts, errata, timing
 
 LISTED, ROOTS = 10, 200
 """The most campaigns, and roots of one, on a page."""
+LABELS = {
+    "name": "What do you want to find out?", "most": "Most episodes", "points": "Times", "tries": "Branches per arm",
+    "budget": "Most tokens", "change.words": "Words", "change.ask.question": "Question", "change.policy": "Model",
+}  # fmt: skip
 
 
 @require_http_methods(["GET", "POST"])
@@ -46,7 +50,7 @@ def campaigns_page(request: MemberRequest) -> HttpResponse:
                 return redirect("campaign", made.pk)
             plan = campaigning.planned(request.actor, start)
         except AppError as refused:
-            problem, status = refused.message, refused.status
+            problem, status = labeled(refused.message, LABELS), refused.status
     page, older = newest(campaigns.of(request.actor), text_of(request.GET, "cursor"), LISTED)
     rows = [(one, campaigns.seen(request.actor, one)) for one in page]
     active = sum(found.state in ("forking", "running") for _, found in rows)

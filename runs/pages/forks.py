@@ -24,7 +24,7 @@ from episodes.visible.lens import lens_of
 from people.access import Actor, MemberRequest, holds, may_launch, may_read, member_required, visible_or_404
 from people.errors import AppError, Invalid
 from people.requests.form_ids import form_id
-from people.requests.forms import FormFields, is_named, number_in, number_of, read, text_of, whole
+from people.requests.forms import FormFields, is_named, labeled, number_in, number_of, read, text_of, whole
 from people.requests.parts import part_of
 from people.text.in_words import duration
 from people.text.json_text import parse_typed
@@ -44,6 +44,11 @@ CHANGES = {
     "nothing": ("Choose again", "against the recorded choice, made again"),
 }
 """What a fork can change, each with its label and what it is compared with."""
+LABELS = {
+    "change.call.name": "Tool", "change.call.arguments": "Arguments", "change.advice": "Advice that the agent gets",
+    "change.words": "Words to the agent", "change.ask.question": "Question to the experts", "change.policy": "Model",
+    "tries": "Branches per arm", "tokens": "Tokens of all branches",
+}  # fmt: skip
 SIZES = (4, 8, 16)
 PROOF_TRIES = 8
 """The branches per arm that the form suggests for the proof of a correction."""
@@ -92,7 +97,7 @@ def fork_form(request: MemberRequest, pk: str) -> HttpResponse:
                 request.actor, pk, seq, change, form.correction, tries=tries, tokens=size.tokens or 0, pk=made_as
             )
         except AppError as refused:
-            problem, status = refused.message, refused.status
+            problem, status = labeled(refused.message, LABELS), refused.status
         else:
             messages.success(
                 request, f"{len(made.branches)} branches queued. The world was restored: {made.fork.grade}."

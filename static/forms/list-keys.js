@@ -86,12 +86,18 @@ const part = (name) => {
   return row && isClosed(row) ? null : (row || document).querySelector(`[data-row="${name}"]`);
 };
 
+const hasRows = () => rows().length > 0;
+const hasRow = () => Boolean(selected());
+const isLeavable = () => hasRow() && !document.getElementById("list"); // beside an ask the row in view is that of the ask
+const linkInView = () => /** @type {HTMLElement | null} */ (selected()?.querySelector('[data-row="open"]') || selected()?.querySelector("a"));
+
+/** Return whether a row is in view that leads somewhere. */
+export const canOpen = () => Boolean(linkInView());
+
 /** Open the row in view. */
 export function open() {
-  const row = selected();
-  if (!row) return false;
-  const link = row.querySelector('[data-row="open"]') || row.querySelector("a");
-  link?.click(); // a row can lead nowhere
+  const link = linkInView();
+  link?.click();
   return Boolean(link);
 }
 
@@ -120,21 +126,24 @@ function sayWhyNot(row) {
   return true;
 }
 
+const releaseInView = () => /** @type {HTMLButtonElement | null} */ (selected()?.querySelector(':scope > .go [data-row="release"]'))?.form;
+
 function releaseRow() {
-  const row = selected();
-  /** @type {HTMLButtonElement} */
-  const button = row?.querySelector(':scope > .go [data-row="release"]');
-  if (!button?.form) return false;
-  action(row, "release", { lease_token: button.form.querySelector('input[name="lease_token"]').value });
+  const fields = releaseInView();
+  if (!fields) return false;
+  action(selected(), "release", { lease_token: /** @type {HTMLInputElement} */ (fields.querySelector('input[name="lease_token"]')).value });
   return true;
 }
+
+/** Return whether the row in view takes commands. */
+const isOpenRow = () => Boolean(/** @type {HTMLElement | null} */ (selected())?.dataset.actions) && !isClosed(selected());
 
 /** Ask in a dialog before the selected row's command is sent. */
 function askFirst(name) {
   const row = selected();
   /** @type {HTMLDialogElement} */
   const dialog = document.getElementById(`${name}-row`);
-  if (!row?.dataset.actions || isClosed(row)) return false;
+  if (!isOpenRow()) return false;
   dialog.querySelector("[data-question]").textContent = row.querySelector(".q").textContent;
   const consequence = dialog.querySelector("[data-if-declined]");
   if (consequence) consequence.textContent = row.dataset.ifDeclined;
@@ -150,9 +159,11 @@ function askFirst(name) {
   return true;
 }
 
+/** Return the group of the row in view; without a row the first on the page. */
+const groupInView = () => /** @type {HTMLDetailsElement | null} */ ((selected() || document).querySelector("[data-same]") || selected()?.closest("[data-same]"));
+
 function unfold() {
-  /** @type {HTMLDetailsElement} */
-  const group = (selected() || document).querySelector("[data-same]") || selected()?.closest("[data-same]");
+  const group = groupInView();
   if (!group) return false;
   group.open = !group.open;
   if (!group.open && group.contains(selected())) select(group.closest("[data-key]"));
@@ -161,6 +172,11 @@ function unfold() {
 
 /** Return the ticks of the rows. */
 export const boxes = () => /** @type {HTMLInputElement[]} */ ([...document.querySelectorAll("[data-list] input.tick")]);
+const boxOf = (/** @type {Element | null} */ row) => (row ? boxes().find((box) => box.closest("[data-key]") === row) : undefined);
+const isChosen = () => boxes().some((box) => box.checked);
+
+/** Return whether a command has rows to act on: selected ones, or the row in view. */
+export const hasChoice = () => isChosen() || Boolean(boxOf(selected()));
 const form = () => /** @type {HTMLFormElement | null} */ (document.querySelector("form[data-noun]"));
 
 /** Select a folded group as one. */
@@ -184,7 +200,7 @@ export function countChosen() {
  * @param {boolean} [on]
  */
 export function choose(row = selected(), on = undefined) {
-  const box = row && boxes().find((one) => one.closest("[data-key]") === row);
+  const box = boxOf(row);
   if (!box) return false;
   box.checked = on ?? !box.checked;
   chooseAlike(box);
@@ -207,16 +223,16 @@ function chooseKept() {
 
 function startChoosing() {
   chooseKept();
-  bind("choose", () => choose());
-  bind("choose-down", () => chooseOn(1));
-  bind("choose-up", () => chooseOn(-1));
+  bind("choose", () => choose(), () => Boolean(boxOf(selected())));
+  bind("choose-down", () => chooseOn(1), hasRows);
+  bind("choose-up", () => chooseOn(-1), hasRows);
   bind("bulk", () => {
-    if (!boxes().some((box) => box.checked) && !choose()) return false;
+    if (!isChosen() && !choose()) return false;
     const first = /** @type {HTMLElement} */ (document.querySelector("[data-bulk-first]:enabled"));
     if (first instanceof HTMLInputElement) first.select();
     else first?.focus();
     return true;
-  });
+  }, hasChoice);
   document.addEventListener("change", (event) => {
     const box = /** @type {HTMLInputElement} */ (event.target);
     if (!box.matches("input.tick")) return;
@@ -233,8 +249,8 @@ function startChoosing() {
 }
 
 function clear() {
-  if (boxes().some((box) => box.checked)) form().reset();
-  else if (selected()) {
+  if (isChosen()) form().reset();
+  else if (isLeavable()) {
     select(null);
     for (const list of document.querySelectorAll("[data-list]")) release(list);
   } else return false;
@@ -253,25 +269,25 @@ function bindClaims() {
     setTimeout(() => document.body.removeAttribute("aria-busy"), 3000); // the next page did not load
     button.click();
     return true;
-  });
+  }, hasRow);
   // in the pane beside the list it claims the ask there, as long as that is only looked at
   const beside = () => /** @type {HTMLElement | null} */ (document.activeElement?.closest("#main[data-ask]"));
-  bind("claim", () => (beside() ? document.dispatchEvent(new Event("awm:enter")) : claim()), () => !beside() || Boolean(beside().dataset.looks));
-  bind("release-row", releaseRow);
+  bind("claim", () => (beside() ? document.dispatchEvent(new Event("awm:enter")) : claim()), () => (beside() ? Boolean(beside().dataset.looks) : hasRow() || Boolean(part("claim"))));
+  bind("release-row", releaseRow, () => Boolean(releaseInView()));
 }
 
 export function start() {
-  bind("down", () => move(1));
-  bind("up", () => move(-1));
-  bind("top", () => move(1, null));
-  bind("bottom", () => move(-1, null));
-  if (!mayClaim()) bind("open", open);
+  bind("down", () => move(1), hasRows);
+  bind("up", () => move(-1), hasRows);
+  bind("top", () => move(1, null), hasRows);
+  bind("bottom", () => move(-1, null), hasRows);
+  if (!mayClaim()) bind("open", open, canOpen);
   else bindClaims();
-  bind("unfold", unfold);
-  if (document.getElementById("pass-row")) bind("pass-row", () => askFirst("pass"));
-  if (document.getElementById("hand-row")) bind("hand-row", () => askFirst("hand"));
+  bind("unfold", unfold, () => Boolean(groupInView()));
+  if (document.getElementById("pass-row")) bind("pass-row", () => askFirst("pass"), isOpenRow);
+  if (document.getElementById("hand-row")) bind("hand-row", () => askFirst("hand"), isOpenRow);
   if (document.getElementById("bulk")) startChoosing();
-  bind("unselect", clear);
+  bind("unselect", clear, () => isChosen() || isLeavable());
   bind("show-new", () => {
     for (const list of document.querySelectorAll("[data-list]")) release(list, true);
     document.dispatchEvent(new Event("awm:show-new"));

@@ -6,7 +6,7 @@ import { walk } from "../shell/arrow-keys.js";
 import { bind, print } from "../shell/keys.js";
 import { counted, grouped } from "../shell/numbers.js";
 import { say } from "../shell/toast.js";
-import { boxes, choose, countChosen } from "../forms/list-keys.js";
+import { boxes, choose, countChosen, hasChoice } from "../forms/list-keys.js";
 
 const COMMANDS = [["bulk-review", "review"], ["bulk-label", "label"], ["bulk-compare", "compare"], ["bulk-export", "export"]];
 
@@ -120,7 +120,7 @@ function start() {
   });
   for (const [id, name] of COMMANDS) {
     const button = buttons().find((one) => one.value === name);
-    if (button) bind(id, () => act(button));
+    if (button) bind(id, () => act(button), hasChoice);
   }
   document.addEventListener("awm:chosen", (event) => hear(/** @type {CustomEvent} */ (event).detail.count));
   countChosen();

@@ -1,6 +1,6 @@
 // Lists of queues, cases, mentions and reviews: j and k move, Enter opens the row in view, or without one the next review.
 
-import { open, start } from "../forms/list-keys.js";
+import { canOpen, open, start } from "../forms/list-keys.js";
 import { bind } from "../shell/keys.js";
 
 const next = () => /** @type {HTMLButtonElement | null} */ (document.querySelector('[data-act="next-review"]'));
@@ -12,5 +12,5 @@ function openOrReview(event) {
   return next() !== null;
 }
 
-bind("next-review", openOrReview);
+bind("next-review", openOrReview, () => canOpen() || next() !== null);
 start();

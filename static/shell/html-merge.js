@@ -1,7 +1,7 @@
 // HTML of the server merged into the page: parts by `data-part`, rows of lists by `data-key`. Owns no request.
 //
 // Rows change node by node, so focus, checkboxes and open groups stay. A list that is hovered, focused or has a selection changes
-// in place only: closed rows fade, and new ones wait behind a button ("4 new").
+// in place only: closed rows fade, and rows that are not drawn yet, new ones and those of the next page, wait behind a button ("4 more").
 
 import { localiseAll } from "./clock.js";
 import { grouped } from "./numbers.js";
@@ -165,7 +165,7 @@ function tellPill(list, count) {
   const pill = document.querySelector(`[data-pill="${list.dataset.part}"]`);
   if (!pill) return;
   pill.hidden = count === 0;
-  pill.querySelector("[data-count]").textContent = `${grouped(count)} new, show`;
+  pill.querySelector("[data-count]").textContent = `${grouped(count)} more, show`;
 }
 
 /**

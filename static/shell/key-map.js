@@ -27,7 +27,7 @@ export const EVERYWHERE = {
   "]": /^next /, "[": /^previous /, "Shift+ArrowRight": /^next /, "Shift+ArrowLeft": /^previous /,
   "Home": /^first/, "End": /^last/, "Enter": /open/, "Escape": /^(leave|clear)/,
   "Ctrl+Enter": /^(send|save|build|give|next review)/, "Ctrl+Shift+Enter": /^(send|save|give|next review)/,
-  "z": /^(undo|withdraw)/, "o": /^(open all|show group)/, ".": /^show new/,
+  "z": /^(undo|withdraw)/, "o": /^(open all|show group)/, ".": /^show more/,
 };
 
 /** @param {string} id @param {string} words @param {(n: number) => string} keyOf @param {string} page @param {string} [when] @returns {Key[]} */
@@ -87,7 +87,7 @@ export const KEYS = [
   { id: "sort", keys: ["s"], words: "sort", page: "queue episodes" },
   { id: "columns", keys: ["v"], words: "columns", page: "episodes" },
   { id: "views", keys: ["Shift+V"], words: "saved views", page: "queue episodes", line: true },
-  { id: "show-new", keys: ["."], words: "show new rows", page: "home queue episodes" },
+  { id: "show-new", keys: ["."], words: "show more rows", page: "home queue episodes" },
   { id: "unselect", keys: ["Escape"], words: "clear selection", page: LISTS },
 
   { id: "hold", keys: ["h"], words: "hold a phase", page: "curriculum", line: true },

@@ -174,8 +174,10 @@ export function keepFocus(otherwise = () => document.getElementById("main")) {
 
 /** Leave a field for the part that it is in, so that the keys of that part work. @param {HTMLElement} field */
 export function leaveField(field) {
+  const ask = document.getElementById("list") && field.closest("main"); // beside the list, whose keys work if the focus is nowhere
   field.blur();
-  focusPart(field.closest("[tabindex='-1']:not(main)") || document.querySelector('[data-panel=""]')); // not into one that decides immediately
+  // not into a panel that decides immediately
+  focusPart(/** @type {HTMLElement | null} */ (field.closest("[tabindex='-1']:not(main)") || document.querySelector('[data-panel=""]') || ask));
 }
 
 /** A press that means nothing here was meant for elsewhere: the next one decides nothing in a panel that decides immediately. */

@@ -205,7 +205,7 @@ function printSoon() {
 
 /** Print again whenever commands come or go. */
 function keepPrinted() {
-  const attributeFilter = ["data-act", "data-cap", "disabled", "hidden", "inert", "open"];
+  const attributeFilter = ["data-act", "data-cap", "disabled", "hidden", "inert", "open", "aria-selected", "data-gone"];
   new MutationObserver(printSoon).observe(document.body, { childList: true, subtree: true, attributeFilter });
   for (const kind of ["focusin", "focusout"]) document.addEventListener(kind, printSoon);
 }

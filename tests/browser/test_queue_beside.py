@@ -69,3 +69,40 @@ def test_keys_look_claim_send_and_decline_beside_the_list(house, ask, person):
     lena.locator("[data-act=claim]").click()
     expect(pane).to_contain_text("lena is answering")
     assert loads == [] and row(edo, second).count() == 1
+
+
+def test_keys_of_a_row_wait_for_a_row(house, ask, person):
+    first = ask("Is a row in view?", "row", 500)
+    edo = person(house.link("edo", "expert"))
+    queue_of(edo, house)
+    line = edo.locator("[data-keyline]")
+
+    expect(line).to_contain_text("next row")
+    expect(line).not_to_contain_text("claim and open")
+    edo.keyboard.press("j")
+    expect(line).to_contain_text("claim and open")
+    edo.locator("[data-search]").fill("nothing is like this")
+    edo.keyboard.press("Enter")
+    expect(row(edo, first)).to_have_count(0)
+    edo.evaluate("document.activeElement.blur()")
+    expect(line).to_contain_text("search")
+    expect(line).not_to_contain_text("next row")
+
+
+def test_esc_leaves_a_text_for_its_ask_and_the_ask_for_its_row(house, ask, person):
+    first = ask("Where does Esc lead?", "esc", 400)
+    edo = person(house.link("edo", "expert"))
+    queue_of(edo, house)
+    row(edo, first).locator("a[data-row=open]").click()
+    text = edo.locator("#main textarea[name=text]")
+    text.click()
+    edo.keyboard.type("To the ask.")
+
+    edo.keyboard.press("Escape")
+    expect(edo.locator("#main")).to_be_focused()
+    edo.keyboard.press("w")
+    expect(text).to_be_focused()
+    for _ in range(3):  # to the ask, to the list, and no further
+        edo.keyboard.press("Escape")
+    expect(edo.locator("#list")).to_be_focused()
+    expect(row(edo, first)).to_have_attribute("aria-selected", "true")

@@ -13,7 +13,7 @@ def test_the_desk_is_set_by_keys_and_a_bad_value_keeps_its_place(house, person):
     house.manage("createproject", PROJECT)
     owner = person(house.link("owner", "admin", PROJECT))
     owner.goto(f"{house.url}/queue/")
-    expect(owner.locator("[data-keyline]")).to_contain_text("next row")
+    expect(owner.locator("[data-keyline]")).to_contain_text("keyboard shortcuts")
     expect(owner.locator("#connection-words")).to_have_text("Live")
     owner.keyboard.press("/")
     owner.keyboard.press("Control+k")

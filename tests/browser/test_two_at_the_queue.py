@@ -49,7 +49,7 @@ def queue_of(page, house, query=""):
 
 
 def ready(page):
-    expect(page.locator("[data-keyline]")).to_contain_text("next row")
+    expect(page.locator("[data-keyline]")).to_contain_text("keyboard shortcuts")
     expect(page.locator("#connection-words")).to_have_text("Live")
     return page
 
@@ -69,7 +69,7 @@ def test_claimed_row_updates_in_place_on_another_page(house, ask, person):
     expect(row(lena, first)).to_contain_text("Claimed by edo until")
     expect(row(lena, first)).to_contain_text("Claimed")
     urgent = ask("Is it urgent?", "another task", 200)
-    expect(lena.locator("[data-pill]")).to_contain_text("1 new, show")
+    expect(lena.locator("[data-pill]")).to_contain_text("1 more, show")
     assert row(lena, urgent).count() == 0
     assert [row(lena, one).bounding_box() for one in (first, second)] == before
     lena.mouse.move(5, 5)

@@ -324,7 +324,7 @@ def test_a_question_takes_no_decision_and_a_decision_no_calls(asked, edo):
         ({"kind": "approval"}, "an ask of kind approval needs it"),
         ({"kind": "approval", "calls": [REFUND, REFUND]}, "two have the same id"),
         ({"kind": "approval", "calls": [REFUND], "on_timeout": {"value": 1}}, "nothing is approved by silence"),
-        ({"kind": "choice", "options": OPTIONS, "on_timeout": {"value": "x"}}, "names no option"),
+        ({"kind": "choice", "options": OPTIONS, "on_timeout": {"value": "x"}}, "give the ID of an option"),
         ({"kind": "choice", "options": OPTIONS, "on_timeout": "reject"}, "no calls to reject"),
         ({"kind": "question", "options": OPTIONS}, "no such field"),
         ({**FORM, "on_timeout": {"value": {"contact": "x" * 200_000, "pallets": 1}}}, "value: this holds too"),

@@ -299,3 +299,15 @@ def test_form_of_episodes_chooses_and_counts_the_roots(campaign, ada, rita):
     assert "<b>4 episodes match.</b>" in refused and 'value="?scenario=kind_0" form="launch"' in refused
     assert "No episode has this outcome." in html(as_person(ada).get("/campaigns/?outcome=never"))
     assert as_person(rita).get("/campaigns/").status_code == 403
+
+
+def test_refusal_of_the_form_names_its_label(campaign, ada):
+    for row in Episode.objects.all():
+        row.outcomes.create(source="verifier", reward_type="others", reward=0.0)
+    for fields, words in [
+        ({"kind": "words"}, "Words: Value should have at least 1 character."),
+        ({"kind": "ask"}, "Question: Value should have at least 1 character."),
+        ({"words": "Wait.", "tries": "many"}, "Branches per arm: use whole numbers."),
+    ]:
+        page = html(as_person(ada).post("/campaigns/", {"do": "estimate", **fields}))
+        assert f'role="alert">{words}</p>' in page
