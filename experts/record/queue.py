@@ -39,6 +39,7 @@ from people.errors import Invalid, NotFound
 from people.record import leasing
 from people.rows import ModelRows
 from people.slots import SlotState
+from people.text.in_words import count
 
 PRIORITY_MAX = 100
 PERSON = "user:"
@@ -121,8 +122,11 @@ def _refuse_unfit(actor: Actor, ask: Ask, now: datetime) -> None:
         rules = policies.desk_of(actor.project)
         if not advisers.fits(actor, ask, rules):
             raise NotForYou
-        if policies.held_by(actor.key, now) >= rules.capacity:
-            raise AtCapacity
+        if (claims := policies.held_by(actor.key, now)) >= rules.capacity:
+            raise AtCapacity(
+                f"You hold {count(claims, 'ask')}, and the limit is {rules.capacity:,}. Answer or release one of them "
+                "first: the queue marks them Claimed by you."
+            )
 
 
 @transaction.atomic

@@ -86,7 +86,7 @@ def test_project_of_others_is_not_found(ada, ours, theirs, both):
         assert moved(both, f"/projects/{slug}/episodes/{one.pk}/") == 404
         assert both.post(f"/projects/{slug}/episodes/{one.pk}/stop").status_code == 404
     page = html(stranger.get("/projects/elsewhere/queue/"))
-    assert "Page not found." in page and "lsewhere" not in page
+    assert "Page not found." in page and "lsewhere" not in page and "Check the address" in page
 
 
 def test_addresses_made_by_a_page_are_in_its_project(both, ours):
