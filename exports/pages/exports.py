@@ -256,10 +256,20 @@ def _runs(request: MemberRequest) -> list[Run]:
     return runs
 
 
+def _refusal_of_build(request: MemberRequest) -> str:
+    """Return why this person cannot build any export now; empty if they can."""
+    try:
+        may_open(request.actor)
+    except AppError as refused:
+        return refused.message
+    return ""
+
+
 def _choices(request: MemberRequest, form_fields: dict[str, Any]) -> dict[str, Any]:
     tokenizers = tokenizing.names(tokenizer_root())
     menus = _menus(request)
     return {
+        "refusal": _refusal_of_build(request),
         "formats": [(name, one.title) for name, one in KINDS.items()],
         "tokenizers": tokenizers,
         "advice_modes": ADVICE,

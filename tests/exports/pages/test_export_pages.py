@@ -16,7 +16,8 @@ from django.test import Client
 from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch, ToolSpec
-from episodes.models import Episode
+from episodes.errors import BlindReview
+from episodes.models import Episode, OutcomeHold
 from episodes.record import recording
 from experts.record import advising, opening, queue
 from exports.assembly import datasets, parts, storing
@@ -547,3 +548,17 @@ def test_poisoned_episodes_leave_no_canary_in_a_default_export(ada, store):
                 assert canary in everything and mark in everything, (shape, canary)
         assert b"ada" not in [line for line in everything.splitlines() if b'"author"' in line]
     assert held.pk
+
+
+def test_export_page_says_why_no_build_is_possible_now(ada):
+    page, judged = as_person(ada), episode(ada, "judged")
+    assert "disabled" not in button_of(page)
+    OutcomeHold.objects.create(episode=judged, actor_key=ada.key, by="review")
+    refused = page.post("/exports/", {"format": "sft"})
+    assert refused.status_code == 409
+    assert "disabled" in button_of(page) and BlindReview().message in page.get("/exports/").content.decode()
+
+
+def button_of(page):
+    shown = page.get("/exports/").content.decode()
+    return re.search(r'<button[^>]*data-act="build"[^>]*>', shown)[0]
