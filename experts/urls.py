@@ -35,6 +35,7 @@ urlpatterns = [
     path("asks/<str:pk>/release", ask.release, name="release"),
     path("asks/<str:pk>/pass", ask.pass_on, name="pass"),
     path("asks/<str:pk>/answer", ask.answer, name="answer"),
+    path("asks/<str:pk>/check", ask.check, name="check_answer"),
     path("asks/<str:pk>/amend", ask.edit, name="amend"),
     path("asks/undo", answer.undo, name="undo_answers"),
     path("asks/<str:pk>/take-back", answer.withdraw, name="take_back"),

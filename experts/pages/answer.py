@@ -310,6 +310,9 @@ def undo(request: MemberRequest) -> HttpResponse:
         messages.success(request, f"Undone before it was read.{own}{opened}{_still_ahead(actor, back)}")
     for why, times in Counter(why for why in outcomes.values() if why).items():
         messages.warning(request, f"{count(times, 'answer')} not undone: {why}")
+    if form.own in back:
+        # the page of the ask selects what it was sent to, and the queue beside it keeps its own selection
+        keep(request, form.own, back)
     if form.own in back and form.beside is None:
         return redirect("ask", form.own)
     query = QueryDict((form.beside or "").removeprefix("?"), mutable=True)

@@ -45,7 +45,8 @@ from experts.pages.answer import (
     typed_again,
 )
 from experts.record import advising, batch, closing, desk, queue
-from experts.rules.decisions import Misfit, for_people
+from experts.rules.decisions import Misfit
+from experts.rules.suggested_calls import UnfitCalls
 from experts.who import declining, policies
 from people.access import (
     Actor,
@@ -58,6 +59,7 @@ from people.access import (
 from people.errors import AppError, Invalid
 from people.requests.forms import is_named, read, text_of
 from people.requests.parts import part_of
+from people.requests.selections import take
 from people.text.json_text import parse_typed
 from people.text.plain_text import clean
 
@@ -94,6 +96,7 @@ def _ask(
     is_edit = result.own.may_edit and (amend or is_named(request.GET, "amend"))
     holds_it = row.is_open and claim.is_mine
     nonce = secrets.token_urlsafe(12)
+    undone = "" if ahead else take(request, pk)
     context = {
         **_beside(row),
         "frame": frame,
@@ -110,6 +113,7 @@ def _ask(
         if is_edit or holds_it
         else None,
         "help": one_ask.help_for(actor, row, now) if holds_it else None,
+        "undone": undone.split(),
         "around": one_ask.steps_around(lens, row),
         "result": result,
         "late": board.late_words(row),
@@ -269,8 +273,8 @@ def _refusal(refused: AppError, actor: Actor, pk: str) -> JsonResponse:
     error = {"code": refused.code, "message": _words(refused, actor, pk)}
     if isinstance(refused, LeaseLost):
         error["held_by"] = _holder(actor, pk)
-    if isinstance(refused, Misfit):
-        error |= refused.fields()
+    if isinstance(refused, Misfit | UnfitCalls):
+        error["fields"] = refused.fields()
     return JsonResponse({"error": error}, status=refused.status)
 
 
@@ -283,7 +287,22 @@ def _holder(actor: Actor, pk: str) -> str:
 def _words(refused: AppError, actor: Actor, pk: str) -> str:
     """Return the words of a refusal; those of a lost lease name who claimed the ask."""
     holder = _holder(actor, pk) if isinstance(refused, LeaseLost) else ""
-    return f"{clean(holder)} claimed this ask. Your text is saved with it." if holder else for_people(refused.message)
+    if holder:
+        return f"{clean(holder)} claimed this ask. Your text is saved with it."
+    return refused.words() if isinstance(refused, Misfit) else refused.message
+
+
+@require_POST
+@ask_form
+def check(request: MemberRequest, pk: str) -> HttpResponse:
+    """Name all that a form's answer breaks and send nothing: scripts check only a part of it."""
+    ask = visible_or_404(asks_of(request.actor), request.actor, pk)
+    try:
+        body = checked_body(request, ask, "unsent")
+        advising.check(ask, body.text, body.tool_calls, body.decision)
+    except AppError as refused:
+        return _refusal(refused, request.actor, pk)
+    return JsonResponse({})
 
 
 @require_POST

@@ -18,6 +18,7 @@ from episodes.closed_schemas import problem_of_form
 from episodes.tool_schemas import Checker, MisfitPlace
 from experts.rules.call_fit import schema_of, schemas_of
 from people.errors import Invalid, words_of
+from people.text.in_words import count
 from people.text.plain_text import clean
 
 SHOWN, SHOWN_CHARS = 3, 300
@@ -28,24 +29,31 @@ class Misfit(Invalid):
 
     code = "decision"
 
-    def __init__(self, message: str, call: str = "", places: Sequence[MisfitPlace] = ()) -> None:
-        """Prepare a refusal; `places` are what does not fit in a form or in the call with the id `call`."""
-        super().__init__(message)
-        self.call, self.places = call, places
+    def __init__(self, *messages: str, places: Sequence[tuple[str, MisfitPlace]] = ()) -> None:
+        """Prepare a refusal; each of `places` is in the call with an id, or in a form where that is empty."""
+        super().__init__(" ".join(messages))
+        self.messages, self.places = messages, places
 
-    def fields(self) -> dict[str, Any]:
-        """Return the places for a page: of each its path, words that follow the field's name, and both in one."""
-        return {
-            "call": self.call,
-            "fields": [
-                {
-                    "path": place.path,
-                    "words": clean(place.words[:SHOWN_CHARS]),
-                    "said": clean(place.in_words()[:SHOWN_CHARS]),
-                }
-                for place in self.places
-            ],
+    def words(self) -> str:
+        """Return the refusal as a form says it."""
+        return " ".join(map(for_people, self.messages))
+
+    def fields(self) -> list[dict[str, Any]]:
+        """Return the places for a page, as `fields_at` does."""
+        return fields_at(self.places)
+
+
+def fields_at(places: Iterable[tuple[str, MisfitPlace]]) -> list[dict[str, Any]]:
+    """Return of each place its call, its path, words that follow the field's name, and both in one."""
+    return [
+        {
+            "call": call,
+            "path": place.path,
+            "words": clean(place.words[:SHOWN_CHARS]),
+            "said": clean(place.in_words()[:SHOWN_CHARS]),
         }
+        for call, place in places
+    ]
 
 
 _PATH = re.compile(r"decision(?:\.calls\[(?P<call>\d+)\]|\.calls|\.chosen(?:\[\d+\])?|\.value|\.other)?")
@@ -125,12 +133,19 @@ def _calls(
             raise Misfit(f"{name}[{place}].id: the call {clean(decision['id'])} is decided twice.")
     edits = any(one["verdict"] == "edit" for one in decided)
     schemas = schemas_of(tools) if edits else {}
-    checker, made = Checker(formats=True), []
+    checker, made, refusals = Checker(formats=True), [], list[Misfit]()
     for call in calls:
-        if call["id"] not in places:
-            raise Misfit(f"{name}: the call {clean(call['id'])} ({clean(call['name'])}) is not decided.")
-        place, decision = places[call["id"]]
-        made.append(_call(call, decision, checker, schema_of(call, schemas), f"{name}[{place}]"))
+        try:
+            if call["id"] not in places:
+                raise Misfit(f"{name}: the call {clean(call['id'])} ({clean(call['name'])}) is not decided.")
+            place, decision = places[call["id"]]
+            made.append(_call(call, decision, checker, schema_of(call, schemas), f"{name}[{place}]"))
+        except Misfit as refused:
+            refusals.append(refused)
+    if refusals:
+        more = [f"{count(len(refusals) - SHOWN, 'more call')} can't be sent like this."][: len(refusals) > SHOWN]
+        shown = [words for refused in refusals[:SHOWN] for words in refused.messages]
+        raise Misfit(*shown, *more, places=[place for refused in refusals for place in refused.places])
     _refuse_large([one["arguments"] for one in made if one["verdict"] == "edit"], name)
     return made
 
@@ -199,6 +214,6 @@ def _refuse_misfit(checker: Checker, value: Any, schema: Any, name: str, call_id
         # the first with its whole path, and the others below the same
         words = [clean(place.in_words("" if n else name)[:SHOWN_CHARS]) for n, place in enumerate(places[:SHOWN])]
         more = f"; {len(places) - SHOWN} more" if len(places) > SHOWN else ""
-        raise Misfit(f"{'; '.join(words)}{more}.", call_id, places)
+        raise Misfit(f"{'; '.join(words)}{more}.", places=[(call_id, place) for place in places])
     if checker.is_spent:
         raise Misfit(f"{name}: this is too large to be checked.")

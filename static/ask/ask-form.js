@@ -339,14 +339,23 @@ function noteProblem(words) {
   form.dataset.problems = words;
 }
 
-/** Say what does not fit, and go there. */
-function sayWrong() {
-  sayNear("[data-problem]", form.dataset.problems, true);
+/** Say all that does not fit, also what only the server can check, and go to the first of it. */
+async function sayWrong() {
+  const mine = form;
+  busy(true);
+  const { error } = await deliver(form.dataset.check);
+  if (form !== mine) return; // another ask is shown
+  busy(false);
+  if (error && isOut(error)) return cast(error);
   decider?.showWrong();
-  const wrong = decider ? decider.wrong() : builder?.wrong();
+  const wrong = blame(error?.fields || []);
+  sayNear("[data-problem]", form.dataset.problems, true);
   wrong?.focus();
   wrong?.scrollIntoView({ block: "nearest" });
 }
+
+/** Show what the server refused at its fields, and return the first field that does not fit. */
+const blame = (fields) => (decider || builder)?.blame(fields);
 
 function refused(error) {
   if (error.code === NO_CONTACT) {
@@ -355,7 +364,7 @@ function refused(error) {
   } else if (isOut(error)) cast(error);
   else if (error.code === "consumed" || error.code === "still_open") freeze(`${error.message} ${error.code === "consumed" ? keepWords() : ""}`);
   else sayNear("[data-problem]", error.message, true);
-  if (error.fields?.length) decider?.blame(error.call, error.fields)?.focus();
+  if (error.fields?.length) blame(error.fields)?.focus();
   offerAnyway(error.code === "second_look_model");
   if (error.code !== "lease_lost") return;
   lease?.lostTo(error.held_by);
@@ -412,7 +421,7 @@ function startCalls() {
   const tools = parseExact(document.getElementById("tools-data").textContent);
   builder = new CallBuilder(box, tools, (made, problems) => {
     field("tool_calls").value = writeExact(made);
-    noteProblem(problems[0] || "");
+    noteProblem(problems.join("; "));
     box.hidden = made.length === 0;
     saver?.touch();
   });

@@ -29,9 +29,10 @@ export function shapeOfCall({ schema, arguments: given = {} }) {
  * @param {Call} call
  * @param {CallDraft} draft
  * @param {number} number
- * @returns {{decision: object, problem: string}}
+ * @param {Map<string, string>} [blamed]
+ * @returns {{decision: {id: string, verdict: string, reason?: string, arguments?: object}, problem: string}}
  */
-export function decisionOn(call, draft, number) {
+export function decisionOn(call, draft, number, blamed) {
   const { verdict = "", reason = "" } = draft;
   const said = { id: call.id, verdict };
   if (!verdict) return { decision: said, problem: `Decide call ${number}: ${visible(call.name)}.` };
@@ -39,9 +40,8 @@ export function decisionOn(call, draft, number) {
     return { decision: { ...said, reason }, problem: reason.trim() ? "" : `Give a reason for rejecting call ${number}. The agent gets it as written.` };
   }
   if (verdict !== "edit") return { decision: said, problem: "" };
-  const { given, reasons } = editOf(call, draft);
-  const [wrong] = reasons.values();
-  if (wrong) return { decision: { ...said, arguments: given }, problem: `Call ${number}: ${wrong}.` };
+  const { given, reasons } = editOf(call, draft, blamed);
+  if (reasons.size) return { decision: { ...said, arguments: given }, problem: `Call ${number}: ${[...reasons.values()].join("; ")}.` };
   const changed = changedIn(call, draft.texts || {}).length > 0;
   return { decision: { ...said, arguments: given }, problem: changed ? "" : `Change a value of call ${number}, or approve it.` };
 }
@@ -53,12 +53,14 @@ const begunOf = (call, draft) => draft.arguments || call.arguments || {};
  * Return the arguments of an edit, and why some don't fit, by name. The server has checked those that no one touched.
  * @param {Call} call
  * @param {CallDraft} draft
+ * @param {Map<string, string>} [blamed] why the server refused some, by name
  */
-export function editOf(call, draft) {
+export function editOf(call, draft, blamed = new Map()) {
   const { texts = {} } = draft;
   const { arguments: given, reasons } = read(texts, shapeOfCall(call), begunOf(call, draft));
   const touched = new Set(changedIn(call, texts));
   for (const { name, words } of call.breaks || []) if (name && !touched.has(name) && !reasons.has(name)) reasons.set(name, words);
+  for (const [name, words] of blamed) if (!reasons.has(name)) reasons.set(name, words);
   return { given, reasons };
 }
 

@@ -159,7 +159,7 @@ class CallCard {
   /** Show the proposed value at every field that was changed, and why one does not fit. */
   #mark() {
     const changed = new Set(changedIn(this.call, this.draft.texts || {}));
-    const { reasons } = editOf(this.call, this.draft);
+    const { reasons } = editOf(this.call, this.draft, this.#blamedNow());
     for (const label of this.values.querySelectorAll("label.f")) {
       const name = /** @type {HTMLElement} */ (label.querySelector("[data-argument]")).dataset.argument;
       let was = /** @type {HTMLElement} */ (label.querySelector("[data-was]"));
@@ -171,7 +171,7 @@ class CallCard {
       const given = this.call.arguments || {};
       was.replaceChildren(...(changed.has(name) ? [make("del", "mono", Object.hasOwn(given, name) ? visible(inWords(given[name])) : "nothing"), " proposed by the agent"] : []));
       was.hidden = !changed.has(name);
-      this.#sayAt(label, reasons.get(name) || this.#blameOf(name));
+      this.#sayAt(label, reasons.get(name) || "");
     }
   }
 
@@ -188,26 +188,24 @@ class CallCard {
     label.querySelector("[data-argument]").setAttribute("aria-invalid", String(Boolean(words)));
   }
 
-  /** Return why the server refused an argument, as long as its text is the refused one. */
-  #blameOf(name) {
-    const { words, text } = this.blamed.get(name) || {};
-    return words && text === this.draft.texts?.[name] ? words : "";
+  /** Return why the server refused some arguments, of which each still has the refused text. */
+  #blamedNow() {
+    return new Map([...this.blamed].filter(([name, { text }]) => text === this.draft.texts?.[name]).map(([name, { words }]) => [name, words]));
   }
 
   /**
-   * Show why the server refused an argument, and return its field.
+   * Show why the server refused an argument.
    * @param {string} argument
    * @param {string} words
    */
   blame(argument, words) {
-    if (this.draft.verdict !== "edit") return this.element;
+    if (this.draft.verdict !== "edit") return;
     this.blamed.set(argument, { words: visible(words), text: this.draft.texts?.[argument] });
     this.#mark();
-    return fieldIn(this.values, argument);
   }
 
   read() {
-    const { decision, problem } = decisionOn(this.call, this.draft, this.number);
+    const { decision, problem } = decisionOn(this.call, this.draft, this.number, this.#blamedNow());
     return { decision, problem: problem || (this.draft.verdict === "approve" ? this.standing.problem() : "") };
   }
 
@@ -216,7 +214,7 @@ class CallCard {
     const { verdict } = this.draft;
     if (verdict === "reject") return this.reason;
     if (verdict === "approve") return this.standing.most;
-    const [wrong] = editOf(this.call, this.draft).reasons.keys();
+    const [wrong] = editOf(this.call, this.draft, this.#blamedNow()).reasons.keys();
     return verdict === "edit" ? fieldIn(this.values, wrong) : this.element;
   }
 
@@ -280,9 +278,8 @@ class Approval {
     card?.standing.on.focus();
   }
 
-  blame(call, places) {
-    const card = this.cards.find((one) => one.call.id === call);
-    return places.map(({ path, said }) => card?.blame(String(path[0] ?? ""), said))[0];
+  blame(places) {
+    for (const { call, path, said } of places) this.cards.find((card) => card.call.id === call)?.blame(String(path[0] ?? ""), said);
   }
 
   standing() {
@@ -302,7 +299,9 @@ class Approval {
 
   read() {
     const all = this.cards.map((card) => card.read());
-    return { decision: { calls: all.map((one) => one.decision) }, problem: all.find((one) => one.problem)?.problem || "" };
+    const problems = all.map((one) => one.problem).filter(Boolean);
+    const more = problems.length > 1 ? ` ${problems.length - 1} more ${problems.length > 2 ? "calls are" : "call is"} not decided or not right.` : "";
+    return { decision: { calls: all.map((one) => one.decision).filter(({ verdict }) => verdict) }, problem: problems.length ? `${problems[0]}${more}` : "" };
   }
 
   wrong() {
@@ -373,9 +372,7 @@ class Choice {
     return this.inputs.find((input) => input.checked) || this.inputs[0];
   }
 
-  blame() {
-    return this.inputs[0];
-  }
+  blame() {} // its own checks are all that a choice has
 }
 
 const PARTS = { approval: Approval, choice: Choice, form: Form };
@@ -398,11 +395,14 @@ export function startDecision(box, typed, onChange) {
     draft: () => part.draft(),
     /**
      * Show what the server refused at its fields, and return the first of them.
-     * @param {string} call
-     * @param {{path: (string | number)[], words: string, said: string}[]} places
+     * @param {{call: string, path: (string | number)[], words: string, said: string}[]} places
      * @returns {HTMLElement | undefined}
      */
-    blame: (call, places) => part.blame(call, places),
+    blame(places) {
+      part.blame(places);
+      tell();
+      return part.wrong();
+    },
     /** Show all that does not fit at its fields. */
     showWrong: () => { if (part instanceof Form) part.showWrong(); },
     /** Return where the first problem is. @returns {HTMLElement | undefined} */

@@ -267,7 +267,8 @@ export class Form {
   read() {
     const { value, reasons } = readPlan(this.plan, this.#texts());
     const [[key, why] = ["", ""]] = reasons;
-    const more = reasons.size > 1 ? `; ${reasons.size - 1} more ${reasons.size > 2 ? "fields don't" : "field doesn't"} fit` : "";
+    const size = new Set([...reasons.keys(), ...this.blamed.keys()]).size;
+    const more = size > 1 ? `; ${size - 1} more ${size > 2 ? "fields don't" : "field doesn't"} fit` : "";
     return { decision: { value }, problem: why ? `${nameOf(this.plan, pathOf(key))} ${why}${more}.` : "" };
   }
 
@@ -286,11 +287,10 @@ export class Form {
   }
 
   /**
-   * Show what the server refused at its fields, and return the first of them.
-   * @param {string} call
+   * Show what the server refused at its fields.
    * @param {{path: (string | number)[], words: string}[]} places
    */
-  blame(call, places) {
+  blame(places) {
     const texts = this.#texts();
     for (const { path, words } of places) {
       const { key, path: at } = fieldAt(this.plan, path);
@@ -298,7 +298,6 @@ export class Form {
       this.blamed.set(key, { words: visible(rest ? `${rest} ${words}` : words), text: texts[key] });
     }
     this.#mark();
-    return this.wrong();
   }
 }
 

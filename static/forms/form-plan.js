@@ -212,7 +212,7 @@ export function readPlan(plan, texts) {
     const values = field.parts.map((part) => valueIn(part));
     const why = misfit(values, field.schema);
     if (why) reasons.set(field.key, `must be ${why}`);
-    return values.filter((value) => value !== undefined);
+    return values.map((value) => (value === undefined ? null : value)); // the rows behind one without a value keep their places
   };
   const chosenIn = (field, isIn) => {
     const text = texts[field.key] ?? "";

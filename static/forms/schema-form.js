@@ -328,6 +328,8 @@ export class CallBuilder {
     this.onChange = onChange;
     /** @type {WeakMap<Element, Record<string, any>>} the values that a card began with */
     this.began = new WeakMap();
+    /** @type {WeakMap<Element, Map<string, {words: string, text: string}>>} what the server refused in a card, as long as its text stays */
+    this.blamed = new WeakMap();
     box.addEventListener("input", () => this.changed());
     box.addEventListener("click", (event) => {
       if (!(event.target instanceof Element) || !event.target.closest("[data-remove]")) return;
@@ -373,17 +375,30 @@ export class CallBuilder {
     return cards.map((card) => {
       const texts = textsIn(card);
       const began = this.began.get(card);
-      const { arguments: given, problems, wrong } = read(texts, this.tools.get(card.dataset.call), began);
+      const { arguments: given, reasons } = read(texts, this.tools.get(card.dataset.call), began);
+      for (const [name, { words, text }] of this.blamed.get(card) || []) if (texts[name] === text && !reasons.has(name)) reasons.set(name, words);
+      const [problems, [wrong]] = [[...reasons.values()], reasons.keys()];
       const fits = card.querySelector("[data-fits]");
-      fits.textContent = problems.length ? problems[0] : "fits the tool's schema";
+      fits.textContent = problems.join("; ") || "fits the tool's schema";
       fits.classList.toggle("good", !problems.length);
       fits.classList.toggle("bad", problems.length > 0);
       return { name: card.dataset.call, arguments: given, problems, texts, began, at: problems.length ? fieldIn(card, wrong) : undefined };
     });
   }
 
-  /** Return the first field whose text does not fit. */
-  wrong() {
+  /**
+   * Show what the server refused, each in its card, and return the first field that does not fit.
+   * @param {{call: string, path: (string | number)[], said: string}[]} places
+   */
+  blame(places) {
+    const cards = [...this.box.querySelectorAll("[data-call]")];
+    for (const { call, path, said } of places) {
+      const [card, name] = [cards[Number(call)], String(path[0] ?? "")];
+      if (!card) continue;
+      if (!this.blamed.has(card)) this.blamed.set(card, new Map());
+      this.blamed.get(card).set(name, { words: visible(said), text: textsIn(card)[name] });
+    }
+    this.changed();
     return this.read().find(({ at }) => at)?.at;
   }
 

@@ -361,3 +361,13 @@ def test_nothing_is_locked_while_calls_are_checked(ada, edo, monkeypatch):
     llm._fitting(first, ModelAnswer("So.", [ToolCall(name="merge", arguments={"into": 7})]))
     assert len(locked) >= 4 and not any(locked)
     assert advising.Advice.objects.filter(ask=first).count() == 2
+
+
+def test_refusal_names_what_each_suggested_call_breaks():
+    shape = {"properties": {"into": {"type": "integer"}, "code": {"pattern": "^A"}}}
+    calls = calls_of('[{"name": "merge", "arguments": {"into": "x", "code": "B"}}, {"name": "fly", "arguments": {}}]')
+    with pytest.raises(suggested_calls.UnfitCalls) as refused:
+        refuse_unfit(calls, [{"name": "merge", "input_schema": shape}])
+    for words in ("merge: into is not of type integer; code must match", "no tool fly."):
+        assert words in refused.value.message
+    assert [(place["call"], place["path"]) for place in refused.value.fields()] == [("0", ("into",)), ("0", ("code",))]

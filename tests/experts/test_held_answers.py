@@ -111,6 +111,17 @@ def test_undo_gives_back_the_claim_and_the_text(ada, edo, asked):
     assert again.text == "Into 4128." and Advice.objects.get(pk=sent.pk).took_s is None, "the time is counted once"
 
 
+def test_undo_selects_again_what_the_answer_was_sent_to(edo, asked):
+    first, sent, other = asked(), asked(), asked()
+    for ask in (first, sent):
+        hold(edo, ask)
+    page = as_person(edo)
+    page.post("/asks/undo", {"ask": [first.pk, sent.pk], "own": first.pk})
+    shown = html(page.get(f"/asks/{first.pk}/"))
+    boxes = dict(re.findall(r'name="with"\s+value="(\w+)"\s*(checked)?', shown))
+    assert boxes == {sent.pk: "checked", other.pk: ""}
+
+
 def test_edited_and_withdrawn_answer_frees_its_first_nonce(edo, asked):
     ask = asked()
     hold(edo, ask, seconds=0)

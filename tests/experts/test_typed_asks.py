@@ -467,3 +467,17 @@ def test_decided_calls_are_shown_with_the_proposed_values(asked, edo, client, ad
     decide(edo, ask, DECIDED)
     page = as_person(ada).get(f"/episodes/{ask.episode_id}/").content.decode()
     assert "Edited" in page and "<del" in page and "Keep it open." in page
+
+
+def test_refusal_names_what_each_call_breaks(asked, edo):
+    decided = [
+        {"id": "c1", "verdict": "edit", "arguments": {"order": "x", "amount": 250}},
+        {"id": "c2", "verdict": "reject"},
+    ]
+    with pytest.raises(Misfit) as refused:
+        decide(edo, asked(**APPROVAL), {"calls": decided})
+    for path in ("calls[0].arguments.order", "amount must be at most 249", "calls[1].reason: a rejection needs"):
+        assert path in refused.value.message
+    assert refused.value.words().count("Call ") == 2
+    places = [(place["call"], place["path"]) for place in refused.value.fields()]
+    assert places == [("c1", ("order",)), ("c1", ("amount",))]

@@ -98,7 +98,7 @@ test("an untouched argument that breaks its schema is refused at its field", () 
   const edit = (texts) => editOf(call, { id: "1", verdict: "edit", texts: { day: "soon", room: "1", ...texts } }).reasons;
   assert.deepEqual([...edit({ room: "2" })], breaks.map(({ name, words }) => [name, words]));
   assert.deepEqual([...edit({ day: "2026-11-27" }).keys()], ["to"]);
-  assert.equal(decisionOn(call, { id: "1", verdict: "edit", texts: { day: "soon", room: "2" } }, 2).problem, "Call 2: day must be a date such as 2026-11-27.");
+  assert.equal(decisionOn(call, { id: "1", verdict: "edit", texts: { day: "soon", room: "2" } }, 2).problem, "Call 2: day must be a date such as 2026-11-27; to is missing.");
   assert.equal(breakWords(call, "So."), "day must be a date such as 2026-11-27; to is missing. So.");
   assert.equal(breakWords({ id: "1", name: "x" }, "So."), "");
 });
