@@ -270,7 +270,7 @@ def _lease(request: MemberRequest, pk: str) -> tuple[Actor, str, str]:
 def _refusal(refused: AppError, actor: Actor, pk: str) -> JsonResponse:
     """Return a refusal for scripts. That of a lost lease names who has the ask now, and that of a
     value its field."""
-    error = {"code": refused.code, "message": _words(refused, actor, pk)}
+    error: dict[str, Any] = {"code": refused.code, "message": _words(refused, actor, pk)}
     if isinstance(refused, LeaseLost):
         error["held_by"] = _holder(actor, pk)
     if isinstance(refused, Misfit | UnfitCalls):
