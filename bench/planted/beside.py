@@ -2,7 +2,8 @@
 curriculum say something false, what their intervals cover, and how long the curriculum takes.
 
 Run as `python -m bench.planted.beside` (part of `make planted`); it writes docs/measured/planted-beside.md. A world is
-a function of its number, so that each repeat is the same on every machine.
+a function of its number, so that each repeat is the same on every machine. After a stop it goes on behind the last case
+that was counted.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "awmweb.settings")
@@ -24,7 +25,9 @@ import django
 django.setup()
 
 from awmenv.blockers import BadRegistry, matched, read_blockers  # noqa: E402
-from bench.planted import asking, truth  # noqa: E402
+from bench.planted import asking, corrected, shares, truth  # noqa: E402
+from bench.planted.case import Kept, PlantedCase, World  # noqa: E402
+from bench.planted.corrected import drawn_arm  # noqa: E402
 from curriculum.rules import levels, ratio  # noqa: E402
 from curriculum.rules.levels import Counted  # noqa: E402
 from curriculum.rules.ratio import Measured, Phase  # noqa: E402
@@ -37,36 +40,7 @@ from runs.statistics.campaigned import RootPair  # noqa: E402
 from runs.statistics.forked import ForkArm, ForkFinding  # noqa: E402
 from runs.statistics.random_asking import episodes_of, random_asking  # noqa: E402
 
-FALSE, COVERED = 0.05, 0.93
 TABLE = Path(__file__).resolve().parents[2] / "docs" / "measured" / "planted-beside.md"
-World = Callable[[random.Random], bool | None]
-"""Play one world: whether a statement was false, or whether an interval covers; None if nothing was said."""
-
-
-@dataclass(frozen=True)
-class PlantedCase:
-    """A sentence or number in one planted world. If it `covers`, at least 93% must hold: an interval the truth, a
-    delay its limit; else at most 5% may be false. `share` is the part of the repeats that is made: less in slow
-    worlds."""
-
-    subject: str
-    world: str
-    play: World
-    covers: bool = False
-    share: float = 1.0
-
-    def counted(self, repeats: int) -> tuple[int, int]:
-        """Return how many of these repeats were false or covered, and how many said something."""
-        dice = (random.Random(f"{self.subject}/{self.world}/{number}") for number in range(int(repeats * self.share)))
-        results = [seen for seen in map(self.play, dice) if seen is not None]
-        # where nothing is said, nothing is false
-        return sum(results), len(results) if self.covers else int(repeats * self.share)
-
-    def holds(self, part: int, of: int) -> bool:
-        """Return whether the limit is kept, within three Monte Carlo errors."""
-        limit = COVERED if self.covers else FALSE
-        reach = 3 * math.sqrt(limit * (1 - limit) / of) if of else 1.0
-        return part >= (limit - reach) * of if self.covers else part <= (limit + reach) * of
 
 
 def judged_items(dice: random.Random, items: int, accepted: float, right: float = 0.9) -> list[dict[str, str]]:
@@ -148,12 +122,9 @@ def roots_of(
 ) -> list[RootPair]:
     """Return the branches of roots that differ in how hard they are; the change adds its effect at each place."""
 
-    def arm(rate: float) -> ForkArm:
-        return ForkArm(tries, tries, sum(dice.random() < rate for _ in range(tries)))
-
     rates = rates or [dice.choice([0.1, 0.2, 0.3, 0.5, 0.6]) for _ in range(roots)]
     return [
-        RootPair(f"{root}", "k", at, arm(rate + effect), arm(rate))
+        RootPair(f"{root}", "k", at, drawn_arm(dice, tries, rate + effect), drawn_arm(dice, tries, rate))
         for root, rate in enumerate(rates)
         for at, effect in enumerate(effects)
     ]
@@ -186,7 +157,7 @@ def forks_in_order(tries: int, forks: int) -> World:
         rate = dice.uniform(0.2, 0.8)
         ends = [datetime(2026, 11, 29, 12, number) for number in range(forks)]
         for part in forked.shares([(end, end) for end in ends]):
-            arms = [ForkArm(tries, tries, sum(dice.random() < rate for _ in range(tries))) for _ in range(2)]
+            arms = [drawn_arm(dice, tries, rate) for _ in range(2)]
             if forked.finding(*arms, "", "", forks=forks, share=part).verdict:
                 return True
         return False
@@ -200,9 +171,7 @@ def changes_of(dice: random.Random, tries: int, nothing: float, forks: int = 100
     for _ in range(forks):
         effect = 0.0 if dice.random() < nothing else dice.uniform(0.1, 0.4) if nothing else 0.25
         rate = dice.uniform(0.1, 0.6)
-        treated, control = (
-            ForkArm(tries, tries, sum(dice.random() < one for _ in range(tries))) for one in (rate + effect, rate)
-        )
+        treated, control = drawn_arm(dice, tries, rate + effect), drawn_arm(dice, tries, rate)
         seen.append((effect, forked.finding(treated, control, "", "")))
     return seen
 
@@ -266,7 +235,7 @@ def fork_without_effect(tries: int) -> World:
 
     def play(dice: random.Random) -> bool | None:
         rate = dice.uniform(0.05, 0.95)
-        arms = [ForkArm(tries, tries, sum(dice.random() < rate for _ in range(tries))) for _ in range(2)]
+        arms = [drawn_arm(dice, tries, rate) for _ in range(2)]
         return bool(forked.finding(*arms, "", "").verdict)
 
     return play
@@ -291,7 +260,7 @@ def repaired_covers(dice: random.Random) -> bool | None:
 
 def repaired_fork_covers(dice: random.Random) -> bool | None:
     """Make a change 25 points worse; people repair branches that it lost until it has won as much."""
-    treated, control = (ForkArm(16, 16, sum(dice.random() < rate for _ in range(16))) for rate in (0.35, 0.6))
+    treated, control = (drawn_arm(dice, 16, rate) for rate in (0.35, 0.6))
     fair = replace(treated, complete=max(treated.complete, control.complete))
     now, first = (forked.finding(arm, control, "", "") for arm in (fair, treated))
     span = rereading.fork(now, first).interval
@@ -439,6 +408,8 @@ def cases() -> Iterator[PlantedCase]:
     yield PlantedCase("Erratum: interval of a run", world, repaired_covers, covers=True, share=0.2)
     world = "16 v 16, 25 points worse, what it lost is repaired until it won as much"
     yield PlantedCase("Erratum: interval of a fork", world, repaired_fork_covers, covers=True)
+    yield from corrected.cases()
+    yield from shares.cases()
     for rate in (0.1, 0.2, 0.3, 0.4):
         world = f"{rate:.0%} of turns, from 600 episodes drawn at 20%"
         yield PlantedCase("Curve: random offers", world, random_covers(rate), covers=True, share=0.3)
@@ -480,10 +451,12 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=TABLE)
     asked = parser.parse_args()
     begun, lines, wrong = time.monotonic(), [], []
+    kept = Kept("beside")
     for case in cases():
         if not case.subject.startswith(asked.only):
             continue
-        part, of = case.counted(asked.repeats)
+        key = (case.subject, case.world, asked.repeats)
+        part, of = kept.counted(key, partial(case.counted, asked.repeats))
         row = row_of(case, part, of)
         print(row, flush=True)
         lines.append(row)
@@ -491,6 +464,7 @@ def main() -> None:
     how = f"`python -m bench.planted.beside --repeats {asked.repeats}`: {(time.monotonic() - begun) / 60:.0f} minutes"
     if not asked.only:
         asked.output.write_text(page(lines, how), encoding="utf-8")
+        kept.forget()
     if wrong:
         raise SystemExit("beyond three Monte Carlo errors:\n" + "\n".join(wrong))
 

@@ -17,17 +17,24 @@ DRAWN = statements(["drawn"], "drawn", ["drawn"])
 
 def drawn(chance: float, episodes: int, number: int, rates: str = "5 to 70%") -> tuple[Effect, float]:
     """Return what a run says of an offer, and its true effect on the run's episodes."""
-    dice = random.Random(f"{chance}/{episodes}/{number}")
+    tries, gain = tries_of(random.Random(f"{chance}/{episodes}/{number}"), chance, episodes, RATES[rates])
+    [found] = effects(tries, DRAWN)
+    return found, gain
+
+
+def tries_of(
+    dice: random.Random, chance: float, episodes: int, rates: tuple[float, float, float]
+) -> tuple[list[Try], float]:
+    """Return episodes that drew an offer with this chance, and what it adds to them on average."""
     tries, gains = [], []
-    least, most, uplift = RATES[rates]
+    least, most, uplift = rates
     for place in range(episodes):
         base, gain = dice.uniform(least, most), dice.choice([0.0, 1.5 * uplift])
         offered = dice.random() < chance
         complete = dice.random() < min(1.0, base + gain * offered)
         gains.append(min(1.0, base + gain) - base)
         tries.append(Try(f"s/{place}", "s", "drawn", 0, place, complete=complete, offered=offered, chance=chance))
-    [found] = effects(tries, DRAWN)
-    return found, sum(gains) / len(gains)
+    return tries, sum(gains) / len(gains)
 
 
 def coverage(runs: int = RUNS) -> list[tuple[str, float, int, int, int]]:

@@ -17,7 +17,7 @@ from episodes.stored import outcomes, trees
 from episodes.stored.settled import settled
 from runs.show import campaigns
 from runs.show.forks import asked_in, share_of, shown_by
-from runs.statistics import worth
+from runs.statistics import rereading
 from runs.statistics.forked import ForkFinding
 from runs.statistics.worth import ChangePrior
 
@@ -81,18 +81,20 @@ def measured(episodes: QuerySet[Episode]) -> dict[str, list[PinnedFork]]:
         # without one its branches are live or lost, or an arm is one observation
         if shown.difference is not None:
             compared.append((fork, shown, grades))
-    prior = worth.learned([(shown.treated, shown.control) for _, shown, _ in compared])
+    priors = rereading.priors([shown for _, shown, _ in compared])
     by_episode: dict[str, list[PinnedFork]] = {}
     for fork, shown, grades in compared:
         if shown.verdict and len(grades) == 1:
-            pinned = _pinned(fork, shown, grades.pop(), prior, len(compared))
+            pinned = _pinned(fork, shown, grades.pop(), priors, len(compared))
             by_episode.setdefault(fork.parent_id, []).append(pinned)
     return by_episode
 
 
-def _pinned(fork: Fork, shown: ForkFinding, grade: str, prior: ChangePrior, asked: int) -> PinnedFork:
+def _pinned(
+    fork: Fork, shown: ForkFinding, grade: str, priors: tuple[ChangePrior, ChangePrior], asked: int
+) -> PinnedFork:
     treated, control = shown.treated, shown.control
-    change = worth.worth_of(treated, control, prior)
+    change = rereading.worth(shown, *priors)
     mean, low, high, wrong = (round(part, 4) for part in (change.mean, change.low, change.high, change.wrong))
     counts = (treated.complete, treated.known, control.complete, control.known)
     return PinnedFork(fork.pk, shown.verdict, *counts, low, high, grade, fork.knowledge, mean, wrong, asked)

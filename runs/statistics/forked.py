@@ -61,6 +61,8 @@ class ForkFinding:
     difference: float | None = None
     interval: Interval | None = None
     p: float | None = None
+    first: tuple[ForkArm, ForkArm] | None = None
+    """Both arms by the first outcomes, if a repaired verifier corrected some."""
 
     @property
     def measured(self) -> str:

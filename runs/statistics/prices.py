@@ -40,18 +40,16 @@ def price(minutes: Sequence[float], gains: Sequence[float], *, is_shown: bool) -
     of_cost = sum((one - cost) ** 2 for one in minutes) / ways
     of_gain = sum((one - gain) ** 2 for one in gains) / ways
     of_both = sum((a - cost) * (b - gain) for a, b in zip(minutes, gains, strict=True)) / ways
-    amount = f"{abs(cost):.1f}" if abs(cost) >= 0.05 else "<0.1"
-    each = f"{amount} human minutes {'more' if cost >= 0 else 'less'} per episode"
     # rounding aside, no minutes
     if abs(cost) < 1e-9:
         return Price(cost, None, None, "No extra human time was needed.")
     if abs(cost) < 0.05:
-        return Price(cost, None, None, f"Costs {each}.")
+        return Price(cost, None, None, f"{costs(cost)}.")
     span = fieller(cost, gain, of_cost, of_gain, of_both, student_quantile(0.975, units - 1))
     if cost > 0 and gain > 0 and is_shown and span is not None:
         words = f"{cost / gain:.1f} human minutes per extra success [{span[0]:.1f}, {span[1]:.1f}]."
         return Price(cost, cost / gain, span, words)
-    lead = f"Costs {each}"
+    lead = costs(cost)
     if is_shown and gain < 0:
         return Price(cost, None, None, f"{lead} and completes fewer.")
     if is_shown and cost < 0:
@@ -64,6 +62,12 @@ def price(minutes: Sequence[float], gains: Sequence[float], *, is_shown: bool) -
         words = f"{lead}. An extra success, if any, costs at least {least:.1f} minutes."
         return Price(cost, None, None, words, least)
     return Price(cost, None, None, f"{lead}, so no price per success.")
+
+
+def costs(minutes: float) -> str:
+    """Return the beginning of a price: human minutes more or less per episode."""
+    amount = f"{abs(minutes):.1f}" if abs(minutes) >= 0.05 else "<0.1"
+    return f"Costs {amount} human minutes {'more' if minutes >= 0 else 'less'} per episode"
 
 
 def at_least(cost: float, gain: float, of_cost: float, of_gain: float, of_both: float, quantile: float) -> float | None:

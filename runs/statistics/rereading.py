@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from runs.statistics import campaigned, deciding, forked, offers, sentences
+from runs.statistics import campaigned, deciding, forked, offers, prices, sentences
 from runs.statistics.campaigned import CampaignCell, CampaignFinding
 from runs.statistics.contrast import Contrast, Running, UnitResult
 from runs.statistics.forked import ForkFinding
 from runs.statistics.offers import Anytime, Effect
 from runs.statistics.paired import hull
+from runs.statistics.prices import Price
+from runs.statistics.worth import ChangePrior, ChangeWorth, learned, worth_of
 
 InWords = Callable[[Contrast, UnitResult], str]
 Said = TypeVar("Said", Running, Anytime)
@@ -32,6 +34,7 @@ def contrast(now: Contrast, first: Contrast, corrected: Mapping[str, int] | None
         tasks_scope=_both(now, now.tasks_scope, first.tasks_scope, sentences.of_tasks, arms),
         scenarios_scope=_both(now, now.scenarios_scope, first.scenarios_scope, sentences.of_scenarios, arms),
         running=_timeless(now.running, first.running),
+        price=_price(now.price, first.price),
     )
     if read == now:
         return now
@@ -40,6 +43,7 @@ def contrast(now: Contrast, first: Contrast, corrected: Mapping[str, int] | None
 
 def effect(now: Effect, first: Effect) -> Effect:
     """Return the effect of an offer without what the first outcomes did not show, with intervals that hold both."""
+    now = replace(now, price=_price(now.price, first.price))
     span, running = hull(now.interval, first.interval), hull(now.running.interval, first.running.interval)
     wide = now
     if running is not None and (span, running) != (now.interval, now.running.interval):
@@ -57,9 +61,31 @@ def fork(now: ForkFinding, first: ForkFinding) -> ForkFinding:
     """Return what a fork shows without what the first outcomes of its branches did not show, with an interval that
     holds both."""
     span = hull(now.interval, first.interval)
+    if (now.treated, now.control) != (first.treated, first.control):
+        now = replace(now, first=(first.treated, first.control))
     if _is_new(now.verdict, first.verdict):
         return replace(now, verdict="", interval=span, sentence=sentences.reread(now.sentence, "fork"))
     return now if span is None or span == now.interval else forked.widened(now, span)
+
+
+def priors(forks: Sequence[ForkFinding]) -> tuple[ChangePrior, ChangePrior]:
+    """Return what these forks say of changes like theirs, by the outcomes that count and by the first ones."""
+    now = learned([(one.treated, one.control) for one in forks])
+    if not any(one.first for one in forks):
+        return now, now
+    return now, learned([one.first or (one.treated, one.control) for one in forks])
+
+
+def worth(fork: ForkFinding, prior: ChangePrior, first_prior: ChangePrior) -> ChangeWorth:
+    """Return what the change of a fork is worth. After an erratum it is the smaller worth of both readings, with an
+    interval that holds those of both: who repairs what an arm lost would raise it."""
+    now = worth_of(fork.treated, fork.control, prior)
+    if fork.first is None:
+        return now
+    first = worth_of(*fork.first, first_prior)
+    smaller = min(now, first, key=lambda change: abs(change.mean))
+    low, high = min(now.low, first.low), max(now.high, first.high)
+    return replace(smaller, low=low, high=high, wrong=max(now.wrong, first.wrong))
 
 
 def campaign(now: CampaignFinding, first: CampaignFinding) -> CampaignFinding:
@@ -103,6 +129,23 @@ def _both(
     if wide == now:
         return now
     return replace(wide, sentence=f"{words(whole, wide)} {sentences.of_both_readings(arms)}")
+
+
+def _price(now: Price | None, first: Price | None) -> Price | None:
+    """Return a price that both readings allow: with the interval that holds both, and without a ratio."""
+    if now is None or now == first:
+        return now
+    lead = prices.costs(now.minutes)
+    lows = [each.interval[0] if each.interval else each.least for each in (now, first) if each is not None]
+    bounds = [low for low in lows if low is not None]
+    if len(bounds) < 2:
+        return Price(now.minutes, None, None, f"{lead}, so no price per success. {sentences.WIDENED}")
+    span = None if first is None or first.interval is None else hull(now.interval, first.interval)
+    if span is None:
+        words = f"{lead}. An extra success, if any, costs at least {min(bounds):.1f} minutes. {sentences.WIDENED}"
+        return Price(now.minutes, None, None, words, min(bounds))
+    words = f"{lead}. An extra success costs {span[0]:.1f} to {span[1]:.1f} minutes. {sentences.WIDENED}"
+    return Price(now.minutes, None, span, words)
 
 
 def _timeless(now: Said, first: Said) -> Said:

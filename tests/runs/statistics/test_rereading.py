@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
 
+from bench.planted import corrected
 from runs.statistics import campaigned, forked, rereading
 from runs.statistics.campaigned import RootPair
 from runs.statistics.compare import contrasts
 from runs.statistics.deciding import SHOWN, statements
-from runs.statistics.forked import ForkArm
+from runs.statistics.forked import ForkArm, finding
 from runs.statistics.offers import effects
 from runs.statistics.sentences import WIDENED
 from tests.runs.statistics.test_compare import ARMS, many, tries
@@ -136,3 +138,19 @@ def test_campaign_keeps_only_places_that_both_readings_show():
     assert not any(one.verdict for one in opposite.cells)
     assert opposite.sentences[0].startswith("Withheld after an erratum.") and now.sentences[0] in opposite.sentences[0]
     assert rereading.campaign(now, now) is now
+
+
+def test_price_after_an_erratum_is_that_of_both_readings():
+    """Half of what the arm lost was repaired: the price of the corrected outcomes alone missed in every such run."""
+    play = corrected.run_price(150, repaired=True)
+    assert [play(random.Random(number)) for number in range(4)] == [True] * 4
+
+
+def test_pair_is_not_worth_more_after_a_repair():
+    """All that the better arm lost was repaired: intervals of such pairs held the truth in 53%."""
+    first, now = (finding(ForkArm(16, 16, wins), ForkArm(16, 16, 2), "", "") for wins in (10, 16))
+    read = rereading.fork(now, first)
+    before, after = (rereading.worth(each, *rereading.priors([each])) for each in (first, read))
+    alone = rereading.worth(now, *rereading.priors([now]))
+    assert read.verdict == "better" and after.mean == before.mean < alone.mean
+    assert (after.low, after.high) == (before.low, alone.high)

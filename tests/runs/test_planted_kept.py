@@ -1,0 +1,36 @@
+"""Counts of planted worlds, kept over a stop."""
+
+import random
+
+import pytest
+
+from bench.planted import case
+from bench.planted.case import Kept, PlantedCase
+
+
+def test_counts_are_kept_over_a_stop(tmp_path):
+    plays = []
+    kept = Kept("x", tmp_path)
+    assert kept.counted(("a", 1), lambda: plays.append("a") or [1, 2]) == [1, 2]
+    with kept.path.open("a") as file:
+        file.write('["[\\"b')  # the stop
+    again = Kept("x", tmp_path)
+    assert ("b", 1) not in again and again.counted(("a", 1), lambda: plays.append("a")) == [1, 2] and plays == ["a"]
+    again.keep(("b", 1), [3, 4])
+    last = Kept("x", tmp_path)
+    assert last["a", 1] == [1, 2] and last["b", 1] == [3, 4]
+    last.forget()
+    assert ("a", 1) not in Kept("x", tmp_path)
+
+
+def test_counts_of_other_code_are_not_read(tmp_path, monkeypatch):
+    Kept("x", tmp_path).keep(("a", 1), [1, 2])
+    monkeypatch.setattr(case, "READ", ("bench/planted",))
+    assert ("a", 1) not in Kept("x", tmp_path)
+
+
+@pytest.mark.parametrize(("rate", "covers", "holds"), [(0.02, False, True), (0.2, False, False), (0.8, True, False)])
+def test_case_holds_its_limit_or_not(rate, covers, holds):
+    dice = random.Random(1)
+    planted = PlantedCase("x", "y", lambda _: dice.random() < rate, covers)
+    assert planted.holds(*planted.counted(1000)) is holds
