@@ -1,7 +1,8 @@
 """Writes the parts of pages that are printed from the code: `python -m tools.printed`.
 
 Codes of errors into docs/errors.md, limits and lives into docs/limits.md, rules of when to ask into docs/asking.md,
-tables of states into docs/developing.md (`states.py`). `tests/test_printed.py` fails while a page differs.
+sentences that can be false into docs/measured/planted.md, tables of states into docs/developing.md (`states.py`).
+`tests/test_printed.py` fails while a page differs.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from awmclient.asking import rules  # noqa: E402
 from people.errors import AppError  # noqa: E402  the settings had to be there first
 from people.http import OF_FRAMEWORK  # noqa: E402
 from people.text.in_words import bytes_in_words, count  # noqa: E402
-from tools import limits, states  # noqa: E402
+from tools import limits, sentences, states  # noqa: E402
 
 APPS = ("people", "episodes", "experts", "reviews", "runs", "curriculum", "exports", "imports", "notices", "awmweb")
 
@@ -127,6 +128,7 @@ BLOCKS = {
     ("errors.md", "codes of the dashboard"): codes,
     ("errors.md", "codes of awmclient"): client_codes,
     ("limits.md", "limits and lives"): lives,
+    ("measured/planted.md", "sentences that can be false"): sentences.table,
 }
 
 

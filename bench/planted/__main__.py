@@ -1,7 +1,8 @@
 """How often a run says something false while a person attacks it, and what its intervals cover.
 
 Run as `python -m bench.planted` (`make planted`); it writes docs/measured/planted.md. `--minutes` is about what it
-takes with two `--processes` on a quiet machine; large runs get more of it, so that all cells have as many runs.
+takes with two `--processes` on a quiet machine; large runs get more of it, so that all cells have as many runs. After a
+stop it goes on with the cells that are missing.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import math
 import os
 import time
 from collections import defaultdict
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "awmweb.settings")
 import django
@@ -20,10 +22,13 @@ import django
 django.setup()
 
 from bench.planted import draws, power  # noqa: E402
+from bench.planted.case import COVERED, FALSE, Kept  # noqa: E402
 from bench.planted.truth import ATTACKS, attacked  # noqa: E402
+from tools import sentences  # noqa: E402
 
 SIZES, SEEDS = (60, 150, 300, 1000), (1, 2, 4, 8)
-FALSE, COVERED, LOSS = 0.05, 0.93, 0.03
+LOSS = 0.03
+PART = "sentences that can be false"
 TABLE = Path(__file__).resolve().parents[2] / "docs" / "measured" / "planted.md"
 Cell = tuple[int, int]
 Counts = dict[str, list[int]]
@@ -68,14 +73,26 @@ def main() -> None:
     places = [(tasks, seeds) for tasks in SIZES for seeds in SEEDS]
     weights = {place: math.sqrt(math.prod(place)) for place in places}
     seconds = 0.8 * 60 * given.minutes * given.processes / sum(weights.values())
+    kept, size = Kept("runs"), (given.minutes, given.processes)
     with ProcessPoolExecutor(given.processes) as pool:
-        others = [pool.submit(draws.coverage, given.runs // 4), pool.submit(power.losses, given.runs)]
-        cells = {place: pool.submit(cell, place, seconds * weights[place]) for place in reversed(places)}
-        found = {place: cells[place].result() for place in places}
-        covered, losses = others[0].result(), others[1].result()
+        asked: dict[Future[Any], tuple[object, ...]] = {}
+
+        def ask(key: tuple[object, ...], *call: Any) -> None:
+            if key not in kept:
+                asked[pool.submit(*call)] = key
+
+        ask(("draws", given.runs), draws.coverage, given.runs // 4)
+        ask(("power", given.runs), power.losses, given.runs)
+        for place in reversed(places):
+            ask((*place, *size), cell, place, seconds * weights[place])
+        for future in as_completed(asked):
+            kept.keep(asked[future], future.result())
+    found = {place: kept[*place, *size] for place in places}
+    covered, losses = kept["draws", given.runs], kept["power", given.runs]
     how = f"`python -m bench.planted --minutes {given.minutes:g} --processes {given.processes} --runs {given.runs}`"
     text, wrong = table(found, covered, losses, f"{how}: {(time.monotonic() - begun) / 60:.0f} minutes")
     given.output.write_text(text, encoding="utf-8")
+    kept.forget()
     print(text)
     if wrong:
         raise SystemExit("\n".join(wrong))
@@ -167,6 +184,15 @@ def table(
         ),
         "",
         f"{how}. A cell fails beyond three Monte Carlo errors.",
+        "",
+        "## Sentences that can be false",
+        "",
+        "What the product says, what decides it, and the planted worlds that test it. `python -m bench.planted.beside`",
+        "has those beside runs.",
+        "",
+        f"<!-- {PART} -->",
+        sentences.table(),
+        "<!-- end -->",
         "",
     ]
     return "\n".join(lines), wrong
