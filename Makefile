@@ -39,12 +39,14 @@ install-dev: .venv/bin/pip install-web
 	echo "Installing what the tests need into .venv."; \
 	$(INSTALL) -r requirements-dev.lock && cp requirements-dev.lock .venv/installed-dev.txt
 
-# Checkers of scripts and styles, from npm; a machine without npm goes without, unless AWMWEB_REQUIRE_BROWSER is 1
+# Checkers of scripts and styles, and what builds and tests the TypeScript client, from npm; a machine without npm goes
+# without, unless AWMWEB_REQUIRE_BROWSER is 1
 install-web:
 	@if command -v npm >/dev/null; then \
 	  cmp -s tools/package-lock.json tools/node_modules/installed.json || { \
-	    echo "Installing what checks scripts and styles into tools/node_modules."; \
-	    (cd tools && npm ci --silent) && cp tools/package-lock.json tools/node_modules/installed.json; }; \
+	    echo "Installing what checks scripts and styles, and builds the TypeScript client, into tools/node_modules."; \
+	    (cd tools && npm ci --silent) && cp tools/package-lock.json tools/node_modules/installed.json; } && \
+	  ln -sfn ../../tools/node_modules clients/typescript/node_modules; \
 	elif test "$$AWMWEB_REQUIRE_BROWSER" = 1; then echo "npm was not found, and AWMWEB_REQUIRE_BROWSER is 1."; exit 1; fi
 
 # After a change of a requirement: what it resolves to, with hashes. UPGRADE=1 takes newer versions of what is not pinned
@@ -186,7 +188,7 @@ image: install-dev
 # Wheels of the product and of its client in dist/, and bills of materials: of the product, of its image with all
 # extras, and of the client, whose versions its users' pip chooses; `pip install dist/awmweb-*.whl` needs no checkout
 BILL = .venv-wheels/bin/cyclonedx-py requirements --output-reproducible
-wheels:
+wheels: install-web
 	@test -x .venv-wheels/bin/pip || "$$($(FIND_PYTHON))" -m venv .venv-wheels
 	@.venv-wheels/bin/python -m pip install -q --no-deps --require-hashes -r requirements-wheels.lock
 	@rm -rf dist && mkdir dist
@@ -195,6 +197,8 @@ wheels:
 	@$(BILL) -o dist/awmweb-image.cdx.json requirements-extras.lock
 	@.venv-wheels/bin/python -c 'import tomllib; print(*tomllib.load(open("awmclient/pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
 	  | $(BILL) -o dist/awmclient.cdx.json -
+	@if command -v npm >/dev/null; then cd clients/typescript && npm pack --silent --pack-destination ../../dist >/dev/null; \
+	else echo "The TypeScript client was not packed: no npm."; fi
 	@ls dist
 
 # Runs without an effect, which a person attacks: how often something false is said, in a table; 50 minutes on two cores.

@@ -68,6 +68,7 @@ class Outbox:
         self._withdrawals: deque[Question] = deque()
         self._receipts: deque[str] = deque()
         self._explicit = False
+        self._by_key: dict[str, Question] = {}
         # One sender at a time: requests that overtake each other would leave a gap.
         self._turn = asyncio.Lock()
 
@@ -85,11 +86,18 @@ class Outbox:
         return batch
 
     def put_question(self, body: dict[str, Any]) -> Question:
+        """Return the question of this body; the one with its key if that was asked before."""
         encode(body)
+        earlier = self._by_key.get(body["key"])
+        if earlier is not None and earlier.error is None and earlier.body == self._numbered(body, earlier.seq):
+            return earlier
         self.last_seq += 1
-        question = Question(self.last_seq, {**body, "episode": self._episode, "seq": self.last_seq})
+        question = self._by_key[body["key"]] = Question(self.last_seq, self._numbered(body, self.last_seq))
         self._entries.append(question)
         return question
+
+    def _numbered(self, body: dict[str, Any], seq: int) -> dict[str, Any]:
+        return {**body, "episode": self._episode, "seq": seq}
 
     def give_up(self, question: Question, reason: str, heard: Heard | None = None) -> None:
         """Continue without this answer. Its state is resolved before the next call. `heard`: what the agent got."""
