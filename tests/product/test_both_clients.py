@@ -236,12 +236,16 @@ def test_contract_in_typescript(house, tokens, cutting):
 def test_program_of_the_readme_runs_as_it_says(house, tokens):
     readme = (CLIENT / "README.md").read_text(encoding="utf-8")
     program, output = re.findall(r"```js\n(.*?)```", readme, re.DOTALL)[0], readme.partition("```console")[2]
-    file = CLIENT / "dist" / "agent.mjs"
+    file = CLIENT / "agent.mjs"  # its import is the package around it
     subprocess.run(["npm", "run", "--silent", "build"], cwd=CLIENT, check=True)
     file.write_text(program, encoding="utf-8")
     environment = {**os.environ, "AWMWEB_URL": house.url, "AWMWEB_TOKEN": tokens["agent"]}
-    with answering(house, tokens["expert"], "Order what is running out"):
-        done = subprocess.run(
-            [*node(), file], env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=True
-        )
+    try:
+        with answering(house, tokens["expert"], "Order what is running out"):
+            command = [*node(), file]
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=True
+            )
+    finally:
+        file.unlink()
     assert done.stdout.splitlines()[1] in output.splitlines() and len(done.stdout.splitlines()) == 2
