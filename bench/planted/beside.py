@@ -25,7 +25,7 @@ import django
 django.setup()
 
 from awmenv.blockers import BadRegistry, matched, read_blockers  # noqa: E402
-from bench.planted import asking, corrected, shares, truth  # noqa: E402
+from bench.planted import asking, corrected, sampled, shares, truth  # noqa: E402
 from bench.planted.case import Kept, PlantedCase, World  # noqa: E402
 from bench.planted.corrected import drawn_arm  # noqa: E402
 from curriculum.rules import levels, ratio  # noqa: E402
@@ -414,6 +414,16 @@ def cases() -> Iterator[PlantedCase]:
         world = f"{rate:.0%} of turns, from 600 episodes drawn at 20%"
         yield PlantedCase("Curve: random offers", world, random_covers(rate), covers=True, share=0.3)
     yield PlantedCase("Ask-F1: a copy of the task", "terms of the task's text, words around the copy", copy_matches)
+    for world, errors in sampled.WORLDS.items():
+        for tasks, seeds, drawn in ((60, 1, 60), (60, 4, 80), (150, 1, 80)):
+            sizes = f"{tasks} tasks x {seeds}, {drawn} of {2 * tasks * seeds} drawn"
+            play = sampled.covers(tasks, seeds, drawn, errors)
+            yield PlantedCase("Corrected difference", f"{world}; {sizes}", play, covers=True, share=0.3)
+            play = sampled.leaves_out_zero(tasks, seeds, drawn, errors)
+            yield PlantedCase("Corrected difference: leaves out 0", f"{world}; {sizes}", play, share=0.3)
+        play = sampled.rate_covers(150, 1, 80, errors)
+        yield PlantedCase("Corrected rate", f"{world}; 150 tasks x 1, 80 of 300 drawn", play, covers=True, share=0.3)
+    yield PlantedCase("Arm against itself: better or worse", "60 tasks x 4", sampled.itself_says, share=0.3)
     yield from curriculum_cases()
     yield PlantedCase("Metrics: used per hour", "12 episodes of 5 asks", rate_covered, covers=True)
 

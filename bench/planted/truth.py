@@ -84,6 +84,8 @@ class Planted:
     tries: list[Try]
     outcomes: Mapping[tuple[str, str, int], bool]
     truth: float
+    treated: float = 0.0
+    """The mean of the chances of an arm beside the control."""
     seen: Seen = field(default_factory=Seen)
 
     def look(self, tries: list[Try], *, stopped: bool = False) -> bool:
@@ -146,7 +148,7 @@ def planted(
                 outcomes[name, arm, seed] = complete
                 tries.append(Try(name, name.partition("/")[0], arm, seed, position, complete=complete))
     truth = sum(b - a for a, b in chances) / tasks
-    return Planted(dice, said, tries, outcomes, truth)
+    return Planted(dice, said, tries, outcomes, truth, sum(b for _, b in chances) / tasks)
 
 
 def honest(run: Planted) -> None:

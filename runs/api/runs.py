@@ -29,7 +29,7 @@ from runs.show.comparison import RunComparison, compare_run
 from runs.statistics.costs import Cost
 
 router = Router(tags=["runs"])
-EXPLORED = ("difficulty", "scenarios", "added", "price")
+EXPLORED = ("difficulty", "scenarios", "added", "price", "corrected", "against_itself")
 """What a contrast holds beside the statements of the plan."""
 
 
@@ -38,8 +38,10 @@ class ComparisonView(Schema):
     valid at any time; the scopes are null before the planned size. `help` holds the effect of the offer, for each arm
     that draws its offers. `claims` is what the launch fixed that the run will say, and `claims_digest` its SHA-256.
     `exploratory` names the fields of a contrast that are no part of it: `difficulty` (differences by level),
-    `scenarios`, `added` (the difference with seeds that were added) and `price`, also of `help`. Differences are shares
-    from -1 to 1; each interval covers its own at 95%, that of `running` at its error."""
+    `scenarios`, `added` (the difference with seeds that were added), `price`, also of `help`, `corrected` (without the
+    verifier's own errors, from a random blind sample; also the rate of each of `arms`; null without one) and
+    `against_itself` (what the method says of two random halves of the control). Differences are shares from -1 to 1;
+    each interval covers its own at 95%, that of `running` at its error."""
 
     run: str
     name: str

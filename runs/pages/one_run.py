@@ -74,6 +74,8 @@ class RunFindings:
     repeats: list[Any]
     draws_rewards: bool
     tables: list[str]
+    corrected: list[tuple[str, str]]
+    """Of each arm, its rate without the verifier's own errors, in words."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,7 @@ def _findings(actor: Actor, comparison: RunComparison, card: RunCard) -> RunFind
         repeats=repeats(comparison.ends, [arm.name for arm in card.arms]),
         draws_rewards=comparison.plan.ended_at is not None and card.ended <= REWARDS_DRAWN,
         tables=[name for name in TABLES if has.get(name, True)],
+        corrected=[(arm.name, arm.corrected.sentence) for arm in comparison.arms if arm.corrected],
     )
 
 

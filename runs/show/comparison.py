@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db.models import Count, Q, Sum
 from django.db.models.functions import Coalesce
@@ -26,6 +26,7 @@ from episodes.visible import visibility
 from experts.models import Ask, by_program
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
 from people.errors import WrongScope
+from reviews.statistics.sampled import blind_sample
 from reviews.visible import rulings
 from runs.errors import WrongState
 from runs.models import ENDED, Plan, PlanState
@@ -33,11 +34,12 @@ from runs.plan import claims, replaceable
 from runs.plan.claims import Claims
 from runs.plan.plans import briefing_words, plan_of
 from runs.show import helping
-from runs.statistics import rereading
+from runs.statistics import corrected, rereading
 from runs.statistics.compare import CANCELLED, Try, contrasts, uncounted
-from runs.statistics.contrast import Contrast
+from runs.statistics.contrast import Contrast, Corrected
 from runs.statistics.difficulty import ByDifficulty, by_difficulty
 from runs.statistics.offers import Effect, effects
+from runs.statistics.self_control import against_itself
 from runs.taskset import probes
 
 COMPLETE = "complete"
@@ -58,6 +60,8 @@ class ArmCount:
     complete: int
     others: int
     excluded: dict[str, int]
+    corrected: Corrected | None = None
+    """Its rate without the verifier's own errors, where a random blind sample says them."""
 
     @property
     def ended(self) -> int:
@@ -139,7 +143,25 @@ def compare_run(actor: Actor, run_id: str) -> RunComparison:
     # seeds that were added change nothing of the planned size
     planned = [one for one in tries if one.wave == 0]
     levels = [by_difficulty(one, planned, earlier) for one in compared]
+    compared, counts = _beside(actor, RunComparison(plan, counts, compared, tries, later, drawn, levels, claim_set))
     return RunComparison(plan, counts, compared, tries, later, drawn, levels, claim_set)
+
+
+def _beside(actor: Actor, comparison: RunComparison) -> tuple[list[Contrast], list[ArmCount]]:
+    """Return contrasts and arms with what is beside them: the same without the verifier's own errors, and the control
+    against itself."""
+    contrasts, arms, tries = comparison.contrasts, comparison.arms, comparison.tries
+    if any(one.state == "final" for one in contrasts) and (itself := against_itself(tries, comparison.plan.control)):
+        contrasts = [replace(one, against_itself=itself) for one in contrasts]
+    verdicts = blind_sample(actor, [each.episode for each in tries if each.complete is not None])
+    if not verdicts:
+        return contrasts, arms
+    # a repair can follow from the sample, and would then look better on it than elsewhere
+    before = first_tries_of(comparison) or tries
+    return (
+        [replace(one, corrected=corrected.difference(before, one, verdicts)) for one in contrasts],
+        [replace(arm, corrected=corrected.rate(before, arm.name, verdicts)) for arm in arms],
+    )
 
 
 def claims_of(plan: Plan) -> tuple[Claims, str]:

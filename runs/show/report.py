@@ -31,6 +31,7 @@ from runs.statistics.contrast import Contrast
 from runs.statistics.costs import Cost
 from runs.statistics.difficulty import ByDifficulty
 from runs.statistics.offers import Effect
+from runs.statistics.self_control import WORDS as SELF_CONTROL
 from runs.statistics.sentences import EXPLORATORY, points
 
 # what Markdown would read as markup
@@ -103,6 +104,7 @@ def markdown(
                 for arm in comparison.arms
             ],
         ),
+        *(f"{plain(arm.name)}: {plain(arm.corrected.sentence)}" for arm in comparison.arms if arm.corrected),
         *_of_asks(comparison),
         *_drawn(drawings, "completions"),
         *_of_causes(comparison),
@@ -211,6 +213,10 @@ def _of_contrast(contrast: Contrast, drawn: Sequence[str]) -> list[str]:
         )
     if contrast.added is not None:
         lines.append(f"- With the seeds that were added: {points(contrast.added)}. {EXPLORATORY.capitalize()}.")
+    if contrast.corrected is not None:
+        lines.append(f"- {plain(contrast.corrected.sentence)}")
+    if contrast.against_itself:
+        lines.append(f"- {SELF_CONTROL.format(plain(contrast.control))} {plain(contrast.against_itself)}")
     rows = [
         [plain(row.scenario), row.tasks, row.won, row.lost, f"{row.delta:+.2f}", f"{row.shrunk:+.2f}"]
         for row in contrast.scenarios

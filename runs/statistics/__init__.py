@@ -8,6 +8,8 @@
     sentences   a finding in words
     units       tasks that depend on each other
     compare     what a run's tries can say
+    corrected   rates without the verifier's own errors
+    self_control  an arm against itself
     rereading   what may be said of corrected outcomes
     power       size of a run before its launch
     difficulty  differences by how hard tasks are

@@ -9,7 +9,7 @@ A shared answer joins tasks to one unit, and may take a statement away but make 
 too.
 
 Every planned try stays in the table for ever. What infrastructure lost, what a retry replaced and what a person ended
-is unknown, and unknown tries can only take a statement away: it must hold however they are counted (`_views`).
+is unknown, and unknown tries can only take a statement away: it must hold however they are counted (`views_of`).
 
 Pure: statements and tries in, findings out. Called by `comparison.py`, which reads the tries; the methods are in
 `paired.py` and `anytime.py`, the words in `sentences.py`.
@@ -151,7 +151,7 @@ def as_if(tries: Iterable[Try], ended: Callable[[Try], bool | None], lost: Calla
     ]
 
 
-def _views(tries: Sequence[Try], arm: str) -> list[Sequence[Try]]:
+def views_of(tries: Sequence[Try], arm: str) -> list[Sequence[Try]]:
     """Return the tries as they count, and then in every other way in which unknown ones must not change a statement.
 
     What infrastructure lost is left out, a failure, or complete: an arm whose failures crash, or whose successes take
@@ -270,7 +270,7 @@ def _contrast(
         if alike
         else [
             [_by_task([one for one in view if one.wave == wave], claim) for wave in waves]
-            for view in _views(uncounted(tries), claim.arm)
+            for view in views_of(uncounted(tries), claim.arm)
         ]
     )
     shares = any(one.shared for one in tries)
@@ -286,7 +286,7 @@ def _contrast(
     read_tasks = tasks if complete else {name: one for name, one in tasks.items() if name in read}
     paired = [(one, d) for one in read_tasks.values() if (d := one.difference) is not None]
     fixed = complete and paired and not lost.withheld and not void
-    views = [paired, *(_paired(view, claim) for view in _views(planned, claim.arm)[1:])] if fixed else []
+    views = [paired, *(_paired(view, claim) for view in views_of(planned, claim.arm)[1:])] if fixed else []
     ds = [d for _, d in paired]
     units = units_of([one for one, _ in paired])
     return Contrast(

@@ -82,6 +82,19 @@ class ScenarioRow:
 
 
 @dataclass(frozen=True)
+class Corrected:
+    """A rate or a difference as blind reviewers would have found it, from a random sample of the episodes that `drawn`
+    counts. By arm: how many of these people judged, and how many outcomes of the verifier they found wrong."""
+
+    value: float
+    interval: Interval
+    drawn: int
+    judged: dict[str, int]
+    wrong: dict[str, int]
+    sentence: str
+
+
+@dataclass(frozen=True)
 class Contrast:
     """One arm against the control. Until all tries have ended, counts and rates are those of the complete prefix: what
     ended first is not like the rest."""
@@ -113,6 +126,10 @@ class Contrast:
     """By arm, how many asks fell back, where no ask of the arm was answered: help of this arm was never there."""
     added: float | None = None
     """The difference with the seeds that were added later: exploratory, not part of the plan."""
+    corrected: Corrected | None = None
+    """The difference without the verifier's own errors, where a random blind sample says them: exploratory."""
+    against_itself: str = ""
+    """What the same method says of the control's own seeds, split in two at random: a negative control."""
 
     @property
     def unknown(self) -> int:

@@ -220,7 +220,7 @@ def _effect(statement: Statement, tries: Sequence[Try], stopped: bool, void_why:
 
 def _views(tries: Sequence[Try]) -> list[Sequence[Try]]:
     """Return the tries as they count, and then in every other way in which unknown ones must not change a statement
-    (`compare._views`)."""
+    (`compare.views_of`)."""
     losses: list[bool | None] = [None]
     if any(one.lost and one.excluded != CANCELLED for one in tries):
         losses += [False, True]

@@ -187,7 +187,7 @@ def test_launch_fixes_what_a_run_says(ada, settings):
     shown = as_person(ada).get(f"/api/v1/runs/{plan.pk}/comparison").json()
     assert shown["claims"] == plan.claims and shown["claims_digest"] == plan.claims_digest
     assert [one["planned_error"] for one in plan.claims["statements"]] == [PLANNED]
-    assert shown["exploratory"] == ["difficulty", "scenarios", "added", "price"]
+    assert shown["exploratory"] == ["difficulty", "scenarios", "added", "price", "corrected", "against_itself"]
     page = html(as_person(ada).get(f"/runs/{plan.pk}/"))
     assert "each for itself" in shown["claims"]["rules"]["intervals"] and "Each interval is for itself" in page
     assert "What this run says" in page and "exploratory, not part of the plan" in page
