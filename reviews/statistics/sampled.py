@@ -36,17 +36,17 @@ def blind_sample(actor: Actor, episodes: Iterable[str]) -> dict[str, bool | None
         drawn = by_queue[queue.pk]
         highest = max(draw(queue.seed, episode) for episode in drawn)
         if all(episode in drawn for episode in can_be_drawn if draw(queue.seed, episode) <= highest):
-            return _said(drawn)
+            return _agreed(drawn)
     return {}
 
 
-def _said(drawn: dict[str, str]) -> dict[str, bool | None]:
+def _agreed(drawn: dict[str, str]) -> dict[str, bool | None]:
     """Return the consensus of people on each drawn episode, from verdicts given before they saw its outcome."""
-    given: dict[str, list[Verdict]] = defaultdict(list)
+    by_people: dict[str, list[Verdict]] = defaultdict(list)
     people = Verdict.objects.as_given().filter(
         review__in=drawn.values(), author_kind="human", privilege=Privilege.BLIND, is_blind=True
     )
     for verdict in people.order_by("created_at", "pk"):
-        given[verdict.episode_id].append(verdict)
-    decisions = {episode: consensus(given[episode]) for episode in drawn}
+        by_people[verdict.episode_id].append(verdict)
+    decisions = {episode: consensus(by_people[episode]) for episode in drawn}
     return {episode: word == VerdictDecision.ACCEPT if word else None for episode, word in decisions.items()}

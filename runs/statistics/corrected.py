@@ -118,8 +118,8 @@ def _in_every_way(
 
     def filled(for_arm: bool) -> Callable[[Try], bool | None]:
         def verdict(each: Try) -> bool | None:
-            known = verdicts.get(each.episode)
-            return for_arm is (each.arm == arm) if each.episode in verdicts and known is None else known
+            judged = verdicts.get(each.episode)
+            return for_arm is (each.arm == arm) if each.episode in verdicts and judged is None else judged
 
         return verdict
 

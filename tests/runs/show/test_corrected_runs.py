@@ -35,9 +35,9 @@ def sampled(ada, rita, plan, episodes, size, judged=True):
     queue = assigning.create_queue(ada, "Sample")
     assigning.fill(ada, queue.pk, episodes, sample=size)
     for review in queue.reviews.select_related("episode") if judged else ():
-        said = "accept" if (review.episode.task_idx or 0) % 2 == 0 else "reject"
+        decision = "accept" if (review.episode.task_idx or 0) % 2 == 0 else "reject"
         about = {"author": rita.name, "author_key": rita.key, "author_kind": "human"}
-        Verdict.objects.create(review=review, episode=review.episode, decision=said, **about)
+        Verdict.objects.create(review=review, episode=review.episode, decision=decision, **about)
     # what is withheld from a reader until the verdicts are there is another test's subject
     assigning.close_queue(ada, queue.pk)
     return queue
