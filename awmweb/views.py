@@ -63,7 +63,8 @@ from people.text.in_words import count, duration
 from people.text.plain_text import clean
 from people.text.zones import midnight, zone_name, zone_of
 from reviews.statistics import reports
-from runs.launch import launching
+from runs.launch import launching, slots
+from runs.plan import limits
 from runs.play import environment
 from runs.taskset import probes
 
@@ -310,7 +311,10 @@ def models_page(request: MemberRequest) -> HttpResponse:
     roles = []
     for role, (prefix, words) in ROLES.items():
         test = reverse("test_model", args=[role]) if role != ELSEWHERE else ""
-        roles.append(_role(role, prefix, words, _endpoint(role), test))
+        first = _role(role, prefix, words, _endpoint(role), test)
+        roles.append(
+            first | ({"parallel": _parallel(role)} if role == "agent" and role in settings.AGENT_ENDPOINTS else {})
+        )
         named = {"agent": settings.AGENT_ENDPOINTS, "expert": settings.EXPERT_ENDPOINTS}.get(role, {})
         roles += [_further(role, name, one) for name, one in named.items() if name != role]
     configured = sum("configured" in role for role in roles)
@@ -321,9 +325,21 @@ def _further(role: str, name: str, endpoint: EndpointConfig) -> dict[str, Any]:
     prefix = f"{ROLES[role][0]}{name.upper()}_"
     if role == "agent":
         words, test = f"Runs tasks with policy model:{name}.", reverse("test_model", args=[f"agent:{name}"])
-    else:
-        words, test = "Answers asks after the expert models above it.", reverse("test_expert", args=[name])
+        return _role(f"{role} {name}", prefix, words, endpoint, test) | {"parallel": _parallel(name)}
+    words, test = "Answers asks after the expert models above it.", reverse("test_expert", args=[name])
     return _role(f"{role} {name}", prefix, words, endpoint, test)
+
+
+def _parallel(name: str) -> str:
+    """Return how many episodes can ask an agent model at a time, and who says so."""
+    bounds = limits.model_limits()
+    place = bounds.places.get(name)
+    if place is None:
+        return "no limit"
+    if place not in bounds.learned:
+        return f"{bounds.most[place]:,}"
+    shared = ", with the other models at it" if place != name else ""
+    return f"{bounds.most[place]:,}, the slots of its server{shared}"
 
 
 def _role(title: str, prefix: str, words: str, endpoint: EndpointConfig | None, test: str) -> dict[str, Any]:
@@ -359,6 +375,8 @@ def test_model(request: MemberRequest, role: str) -> HttpResponse:
         return render(request, "awmweb/_model_test.html", {"ok": False, "words": words})
     prefix = f"{ROLES[kind][0]}{name.upper() + '_' if name else ''}"
     probe = asyncio.run((llm.tested if kind == "expert" else testing.check_endpoint)(endpoint, prefix))
+    if kind == "agent" and probe.ok:
+        slots.note(endpoint, probe.slots)
     return render(request, "awmweb/_model_test.html", {"ok": probe.ok, "words": probe.message})
 
 

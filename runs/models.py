@@ -313,6 +313,17 @@ class ModelOutage(models.Model):
         return self.name
 
 
+class ModelSlots(models.Model):
+    """How many requests the server of an agent model answers at a time, as it said itself; 0 where it does not say."""
+
+    address = models.CharField(max_length=2000, primary_key=True)
+    slots = models.IntegerField()
+    looked_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.address}: {self.slots}"
+
+
 class Campaign(models.Model):
     """The same change in many ended episodes: each root is forked, at its first error or at several times of it.
 

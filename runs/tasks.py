@@ -18,7 +18,7 @@ from episodes.record import recording, rejudging
 from episodes.stored import settled
 from people.errors import AWAY
 from runs.errors import NoServer
-from runs.launch import feeding, launching, outages, paying, withdrawing
+from runs.launch import feeding, launching, outages, paying, slots, withdrawing
 from runs.play import campaigning, certifying, parking, person, playing, reverifying
 
 log = logging.getLogger(__name__)
@@ -75,6 +75,7 @@ def wake() -> None:
     feeding.feed_all()
     # last, as a look waits for its answer
     outages.look_again()
+    slots.look_again()
 
 
 @shared_task

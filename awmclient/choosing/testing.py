@@ -53,6 +53,8 @@ class EndpointCheck:
     ok: bool
     message: str
     duration_s: float = 0.0
+    slots: int | None = None
+    """How many requests its server answers at a time, as `slots_of`."""
 
 
 async def check_endpoint(endpoint: EndpointConfig, prefix: str = "") -> EndpointCheck:
@@ -68,28 +70,35 @@ async def check_endpoint(endpoint: EndpointConfig, prefix: str = "") -> Endpoint
         return EndpointCheck(False, explained(error.message, prefix), time.monotonic() - start)
     took = time.monotonic() - start
     ok, words = _judged(endpoint, message)
-    return EndpointCheck(ok, f"{endpoint.model}: {words}{_in_parallel(await slots_of(endpoint), prefix)}", took)
+    slots = await slots_of(endpoint)
+    return EndpointCheck(ok, f"{endpoint.model}: {words}{_in_parallel(slots, prefix)}", took, slots)
 
 
 async def slots_of(endpoint: EndpointConfig) -> int | None:
-    """Return how many requests the server answers at a time, as llama.cpp's says under `/props`; None for others."""
+    """Return how many requests the server answers at a time, as llama.cpp's says under `/props`; 0 for a server that
+    does not say, and None for one that does not respond or is still loading."""
     url = f"{endpoint.base_url.rstrip('/').removesuffix('/v1')}/props"
     headers = {"Authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {}
     try:
         # over the whole answer: httpx limits each read, which a server that trickles never exceeds
         async with asyncio.timeout(LOOK_S), httpx.AsyncClient(trust_env=not is_loopback(url)) as http:
             answer = await http.get(url, params=dict(endpoint.query) or None, headers=headers | dict(endpoint.headers))
-            slots = json.loads(answer.content)["total_slots"]
-    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, RecursionError, LookupError, TypeError):
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError):
         return None
+    if answer.is_server_error:
+        return None
+    try:
+        slots = json.loads(answer.content)["total_slots"]
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return 0
     # not isinstance: a bool is an int in Python
-    return slots if type(slots) is int and 0 < slots <= SLOTS_MOST else None
+    return slots if type(slots) is int and 0 < slots <= SLOTS_MOST else 0
 
 
 def _in_parallel(slots: int | None, prefix: str) -> str:
-    if slots is None:
+    if not slots:
         return ""
-    setting = f": {prefix}PARALLEL={slots} lets as many episodes ask it at a time" if prefix else ""
+    setting = f": as many episodes ask it at a time, unless {prefix}PARALLEL is set" if prefix else ""
     return f". The server has {slots:,} slot{'' if slots == 1 else 's'}{setting}"
 
 

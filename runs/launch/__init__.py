@@ -10,6 +10,7 @@
     preflight      what would weaken a comparison
     estimating     time, tokens and money of a plan
     outages        models that take no request now
+    slots          requests that a model server answers together
     relay          the next episode of a thread
     benchmarking   arms on a pack's tasks
     withdrawing    takes back a gate that is worse

@@ -10,7 +10,6 @@ import functools
 from collections.abc import Collection
 from datetime import timedelta
 
-from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
@@ -128,7 +127,7 @@ def _call(plan: Plan, mine: limits.RunLoad, asked: dict[str, str], room: int, aw
         return _call_first(plan, room)
     of_endpoints = {one.name: one.room for one in limits.endpoints(plan, asked.values())}
     full = [*away, *(name for name, left in of_arms.items() if left <= 0)]
-    full += [arm for arm, name in asked.items() if of_endpoints[name] <= 0]
+    full += [arm for arm, name in asked.items() if of_endpoints.get(name, 1) <= 0]
     ordered = plan.tries.filter(called_at=None, episode__state=EpisodeState.QUEUED)
     ordered = ordered.order_by("wave", "position", "seed", "arm__place")
     open_ = ordered.exclude(arm__name__in=full).values_list("episode_id", "arm__name")
@@ -208,7 +207,7 @@ def _is_being_verified(run_id: str) -> bool:
 def _next_of(run_id: str) -> str:
     """Call for the next try for the thread that ends one, in the same transaction: with nothing but the run itself to
     limit how many are live, these stay as many as they were, and need not be counted. Else nothing."""
-    if not relay.thread.is_free or settings.AGENT_LIMITS:
+    if not relay.thread.is_free or limits.model_limits().most:
         return ""
     with connection.cursor() as cursor:
         cursor.execute(NEXT, [timezone.now(), run_id])

@@ -15,7 +15,7 @@ from django.db import transaction
 
 from episodes.models import Episode
 from episodes.record import recording
-from runs.launch import feeding, launching
+from runs.launch import feeding, launching, slots
 from runs.models import ModelOutage, PlannedTry
 from runs.plan import limits
 
@@ -51,6 +51,7 @@ def end(name: str) -> None:
     """Note that a model answers, and call for the episodes that wait for it."""
     if ModelOutage.objects.filter(name=name).delete()[0]:
         log.warning("model %s answers again", name)
+        slots.look_soon(name)
         transaction.on_commit(feeding.feed_all)
 
 

@@ -21,10 +21,10 @@ from people.access import Actor, may_launch, visible_or_404
 from people.errors import Invalid, KeyConflict
 from people.record.audit import record
 from runs.errors import BadPlan, NoExpertModel, WrongState
-from runs.launch import briefings, cells, foreign_tasks, launching, selecting
+from runs.launch import briefings, cells, foreign_tasks, launching, selecting, slots
 from runs.launch.feeding import feed
 from runs.models import Arm, Plan, PlannedTry, PlanState
-from runs.plan import claims, replaceable, servers, spending
+from runs.plan import claims, limits, replaceable, servers, spending
 from runs.plan.plans import (
     MAX_EPISODES,
     MAX_SEEDS,
@@ -48,10 +48,12 @@ def check(document: PlanDocument) -> servers.ServerProfile:
 
 
 def launch(actor: Actor, document: PlanDocument, key: str = "") -> tuple[Plan, bool]:
-    """1. check the right, 2. ask a further environment server what it is and offers, and for its tasks, before any lock
-    is held, 3. the run with all its tries; the same key and plan give the same run back, and false."""
+    """1. check the right, 2. ask model servers for their slots, and a further environment server what it is and offers,
+    and for its tasks, before any lock is held, 3. the run with all its tries; the same key and plan give the same run
+    back, and false."""
     may_launch(actor)
     at = check(document)
+    slots.look(limits.endpoint_of(arm.policy or document.policy) for arm in document.arms)
     if at.name == servers.BUILTIN:
         return _launch(actor, document, key, None, None)
     server = servers.discover(at)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from awmclient.schema import AT_WORK_STATES
 from episodes.models import RUN_HERE, Episode, EpisodeState
 from people.text.in_words import count
 from people.text.plain_text import first_line
-from runs.models import ModelOutage, Plan, PlanState
+from runs.models import ModelOutage, ModelSlots, Plan, PlanState
 
 MODEL = "model"
 FIRST = "agent"
@@ -119,12 +119,14 @@ class RunLoad:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A model endpoint with a limit: the number of episodes that use it now, and how many of them are this run's."""
+    """A model endpoint with a limit, or those at one server: the number of episodes that use it now, how many of them
+    are this run's, and whether the limit is its server's slots."""
 
     name: str
     limit: int
     used: int
     mine: int
+    is_learned: bool = False
 
     @property
     def room(self) -> int:
@@ -173,12 +175,40 @@ def endpoint_of(policy: str) -> str:
     return (name or FIRST) if kind == MODEL else ""
 
 
+@dataclass(frozen=True)
+class ModelLimits:
+    """How many episodes can ask each model at a time. Models at one server share its slots, and are one place."""
+
+    most: Mapping[str, int]
+    """The limit of each place, named by its models."""
+    places: Mapping[str, str]
+    """The place of each model that has a limit."""
+    learned: Collection[str] = ()
+    """Places whose limit is the number of slots of their server."""
+
+
+def model_limits() -> ModelLimits:
+    """Return the limits of the settings, and for other models the slots of their servers, where these said so."""
+    most, places = dict(settings.AGENT_LIMITS), {name: name for name in settings.AGENT_LIMITS}
+    at: dict[str, list[str]] = {}
+    for name, endpoint in settings.AGENT_ENDPOINTS.items():
+        if name not in most:
+            at.setdefault(endpoint.base_url, []).append(name)
+    learned = {}
+    if at:
+        telling = ModelSlots.objects.filter(address__in=at, slots__gt=0)
+        learned = {", ".join(at[address]): slots for address, slots in telling.values_list("address", "slots")}
+    places |= {name: place for place in learned for name in place.split(", ")}
+    return ModelLimits(most | learned, places, frozenset(learned))
+
+
 def limited(plan: Plan) -> dict[str, str]:
-    """Return the endpoint of each arm of a plan, for endpoints that have a limit."""
-    if not settings.AGENT_LIMITS:
+    """Return the place of each arm of a plan whose model has a limit."""
+    places = model_limits().places
+    if not places:
         return {}
     asked = {arm.name: endpoint_of(arm.policy) for arm in plan.arms.all()}
-    return {arm: name for arm, name in asked.items() if name in settings.AGENT_LIMITS}
+    return {arm: places[name] for arm, name in asked.items() if name in places}
 
 
 def endpoint_in(policy: Mapping[str, Any]) -> str:
@@ -188,7 +218,8 @@ def endpoint_in(policy: Mapping[str, Any]) -> str:
 
 def is_limited(episode: Episode) -> bool:
     """Return whether an episode uses room at an endpoint with a limit."""
-    return episode.is_builtin and endpoint_in(episode.policy) in settings.AGENT_LIMITS
+    name = endpoint_in(episode.policy)
+    return bool(name) and episode.is_builtin and name in model_limits().places
 
 
 def away(plan: Plan) -> dict[str, ModelOutage]:
@@ -210,19 +241,21 @@ def lock(names: Iterable[str]) -> None:
 
 def endpoints(plan: Plan, names: Iterable[str]) -> list[Endpoint]:
     """Return the use of these endpoints: by running built-in episodes, and by tries with a worker call."""
-    endpoint_names = sorted(set(names))
-    if not endpoint_names:
+    if not (asked_places := sorted(set(names))):
         return []
+    bounds = model_limits()
     called = Q(state=EpisodeState.QUEUED, planned__called_at__isnull=False, planned__plan__state=PlanState.RUNNING)
     asking = Episode.every.filter(called | Q(state__in=AT_WORK_STATES), origin__in=RUN_HERE, policy_kind=MODEL)
     used: Counter[str] = Counter()
     mine: Counter[str] = Counter()
     # a policy is stored as text, which SQL cannot look into
     for run, policy in asking.values_list("run_id", "policy"):
-        name = endpoint_in(policy)
-        used[name] += 1
-        mine[name] += run == plan.run_id
-    return [Endpoint(name, settings.AGENT_LIMITS[name], used[name], mine[name]) for name in endpoint_names]
+        place = bounds.places.get(endpoint_in(policy), "")
+        used[place] += 1
+        mine[place] += run == plan.run_id
+    # a word of a server that was taken back meanwhile is no limit any more
+    there = [place for place in asked_places if place in bounds.most]
+    return [Endpoint(place, bounds.most[place], used[place], mine[place], place in bounds.learned) for place in there]
 
 
 def chosen(
@@ -294,9 +327,9 @@ def waits(plan: Plan) -> list[str]:
     for model in endpoints(plan, wanting):
         if not model.room:
             others = f", {model.used - model.mine} of them of other runs" if model.used > model.mine else ""
-            sentences.append(
-                f"Model {model.name}: {_of(model.used, model.limit)} {'asks' if model.used == 1 else 'ask'} it{others}."
-            )
+            slots = ", one for each slot of its server" if model.is_learned else ""
+            asking = f"{_of(model.used, model.limit)} {'asks' if model.used == 1 else 'ask'} it"
+            sentences.append(f"Model {model.name}: {asking}{others}{slots}.")
     sentences += _of_outages(plan)
     bound = share(mine, running.values())
     if bound is not None and load.has_uncalled and load.busy >= bound:
