@@ -43,6 +43,8 @@ UNRECORDED = {
         people.record.members.create_account people.record.members.redeem_login_link""",
     "The last use of a token, which *API tokens* lists": """
         people.record.members.token_of""",
+    "What a model's server said of its slots, which *Models* shows": """
+        runs.launch.slots.note""",
 }
 """Writes without a line, by the reason. `tests/test_audited.py` finds every write behind a page or a call, and
 compares the reasons with `docs/team.md`."""
