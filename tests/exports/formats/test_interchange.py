@@ -162,6 +162,6 @@ def test_inspect_keeps_authors_and_failed_calls():
     failed = row["messages"][4]
     assert failed["function"] == "get_ticket" and failed["error"] == {"type": "unknown", "message": "no such id"}
     assert row["messages"][5]["tool_calls"] == [
-        {"id": "call_3", "function": "ask_expert", "arguments": {"question": "Into which?"}, "type": "function"}
+        {"id": "call00003", "function": "ask_expert", "arguments": {"question": "Into which?"}, "type": "function"}
     ]
     assert row["output"]["completion"] == "Merged into 7." and TOOLS[0]["name"] in json.dumps(row["metadata"]["tools"])

@@ -62,7 +62,7 @@ def test_atif_has_an_observation_only_if_one_came():
     for name, call in CAME.items():
         ((row,), _) = walk("atif", record_of(call))
         results = [one.get("observation", {}).get("results") for one in row["steps"]]
-        assert results[1] == ([{"source_call_id": "call_1", "content": "null"}] if SEEN[name] else None)
+        assert results[1] == ([{"source_call_id": "call00001", "content": "null"}] if SEEN[name] else None)
 
 
 def test_trace_of_openenv_says_that_no_result_came():

@@ -32,7 +32,7 @@ values = st.recursive(
 )
 arguments = st.dictionaries(texts, values, max_size=4)
 results = st.builds(FakeResult, tool_result=values) | st.builds(FakeResult, error=texts, reward=st.just(-1.0))
-ids = st.none() | st.sampled_from(["call_1", "call_2", "x", ""])
+ids = st.none() | st.sampled_from(["call00001", "call00002", "x", ""])
 
 
 @st.composite
@@ -145,8 +145,8 @@ def test_a_models_messages_equal_the_exported_ones_byte_for_byte(endpoint, said,
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
-        (["call_2", None, "call_1"], ["call_2", "call_2_2", "call_1"]),
-        ([None, "call_1", None], ["call_1", "call_1_2", "call_3"]),
+        (["call00002", None, "call00001"], ["call00002", "call00002_2", "call00001"]),
+        ([None, "call00001", None], ["call00001", "call00001_2", "call00003"]),
         (["x", "x", "x", "x_2"], ["x", "x_2", "x_3", "x_2_2"]),
     ],
 )
