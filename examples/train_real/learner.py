@@ -33,7 +33,7 @@ RATES = {"sft": 1e-3, "dpo": 1e-4, "grpo": 1e-4}
 PARENT = os.getppid()
 BETA = 0.1
 KEPT_EVERY = 10
-"""Steps after which a training is kept: at most so many are done again."""
+"""Steps after which a training is kept: no more than these are done again."""
 Spans = list[tuple[list[int], list[int]]]
 """Token IDs, and for each whether it is learned."""
 
