@@ -8,9 +8,9 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 	  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done
 
 # Tests that `make test` runs: the others need minutes or packages of their own
-USUAL = not train and not frameworks and not chaos and not long and not image and not llm
+USUAL = not hooks and not train and not frameworks and not chaos and not long and not image and not llm
 
-.PHONY: run install install-dev install-web lock test test-env test-client costs test-next-django install-asking install-extras install-llm test-llm install-train test-train train-demo train-real strategies prices test-frameworks test-worlds check bench attack long chaos image images planted wheels cluster
+.PHONY: run install install-dev install-web lock test test-env test-client costs test-next-django install-asking install-extras install-llm test-llm install-train test-train train-demo train-real strategies prices test-frameworks test-hooks test-worlds check bench attack long chaos image images planted wheels cluster
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -88,6 +88,14 @@ test-next-django:
 	@.venv-next-django/bin/python -m pip install -q --no-deps Django==6.1.3
 	@.venv-next-django/bin/python -m pytest -q tests/people/test_people_pages.py tests/people/record/test_personal_tokens.py \
 	  tests/people/test_doors.py tests/people/record/test_end_dates.py tests/exports/jobs/test_removing.py
+
+# Real coding agents from npm, 1 GB, with our hook and a model endpoint of this machine
+test-hooks: install-dev
+	@mkdir -p .venv-hooks
+	@test -x .venv-hooks/node_modules/.bin/claude -a -x .venv-hooks/node_modules/.bin/codex || \
+	  (cd .venv-hooks && npm install --silent --no-audit --no-fund --prefix . @anthropic-ai/claude-code@2.1.197 @openai/codex@0.171.0 && \
+	  node node_modules/@anthropic-ai/claude-code/install.cjs)
+	@$(PY) -m pytest -m hooks tests/coding_agents
 
 # Only `manage.py asking` needs it, and runs with a gate do not
 install-asking: install

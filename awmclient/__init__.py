@@ -13,6 +13,7 @@ Rooms, from the ground up; each imports those above it in this list:
     loop/         the loop and its ports
     testing       a dashboard and environment for tests
     adapters/     agent frameworks as loops
+    hooks/        coding agents, alone
 
 Public paths, for users; no module of this package imports one:
 
@@ -24,6 +25,7 @@ Public paths, for users; no module of this package imports one:
     conversation  a record as the agent's messages
     toolcalls     tool calls as agents write them
     check         recomputes what a report says
+    __main__      the command `awmclient`
 
 It imports no package of awmweb.
 """

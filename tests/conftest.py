@@ -17,7 +17,7 @@ from tests.running import Product, product
 LONG_FIRST = ["chaos", "product", "browser", "runs", "awmweb", "awmenv", "packs_starter"]
 """Folders whose tests start servers, those with the longest tests first."""
 
-SHARING = {"product": "house", "browser": "house of browsers", "frameworks": "house"}
+SHARING = {"product": "house", "browser": "house of browsers", "frameworks": "house", "coding_agents": "house"}
 """Folders whose files share `house`, as the test of logs does, but for those below. Each group has one of its own:
 in one process they would take longer than all other tests in the others.
 """

@@ -157,8 +157,19 @@ CLIENT_FLOORS = (
     {"testing", "adapters.transcript", "adapters.missing"},
     {"adapters.recording", "adapters.pausing"},
     {"adapters"},
-    {"adapters.openenv_collect"},
-    {"schema", "rollout", "collecting", "chat", "captures", "conversation", "toolcalls", "check", "__init__"},
+    {"adapters.openenv_collect", "hooks"},
+    {
+        "schema",
+        "rollout",
+        "collecting",
+        "chat",
+        "captures",
+        "conversation",
+        "toolcalls",
+        "check",
+        "__main__",
+        "__init__",
+    },
 )
 """The highest floor has the public paths: names for users, which no module of the client imports."""
 
@@ -172,6 +183,8 @@ SERVER_SIDE = {"django", "channels", "celery", "ninja", "psycopg", "redis"}
 LATE = {
     ("people.management.commands.resetfactor", "Command.handle"),  # models that exist only with AWMWEB_MFA
     ("awmenv.server.sandbox.confine", "_open_socket"),  # a probe's own need; the process it is forked from stays small
+    ("awmclient.__main__", "main"),  # a coding agent waits for each hook: one that records loads no installer
+    ("awmclient.hooks.shown", "_unified"),  # difflib, for the calls that change a file
     ("runs.show.pictures", "draw"),  # matplotlib, an extra, for reports
     ("runs.show.pictures", "draw_small"),
     ("awmweb.management.commands.model", "Command.serve"),  # xllamacpp and gguf, an extra

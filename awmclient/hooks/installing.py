@@ -1,0 +1,181 @@
+"""`awmclient hook install|uninstall|status`: the hook in a tool's own settings, and the desk that it asks.
+
+Owns what is written into these settings. Other hooks and settings in a file stay as they are; a file that is not plain
+JSON is left alone, and the command says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import json
+import os
+import shlex
+import site
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import awmclient
+from awmclient.hooks.desk import Away, Desk, Refusal, Settings, settings_file, write_private
+from awmclient.hooks.tools import TOOLS, ClaudeCode
+
+MARK = "awmclient hook run"
+MARGIN_S = 60
+"""A tool's own limit for the hook is this much behind the deadline of the ask."""
+RECORD_S = 30
+
+
+class Unreadable(Exception):
+    """The settings of a tool are not plain JSON."""
+
+
+def command(words: list[str]) -> int:
+    """Run one command of `awmclient hook`. Return its exit status."""
+    parser = argparse.ArgumentParser(prog="awmclient hook", description="Answer a coding agent's prompts at a desk.")
+    parser.add_argument("what", choices=("install", "uninstall", "status"))
+    parser.add_argument("tool", choices=sorted(TOOLS))
+    parser.add_argument("--url", help="the dashboard; default AWMWEB_URL, or the one of the last install")
+    parser.add_argument("--deadline", type=int, help="how long a prompt waits at the desk, in seconds")
+    args = parser.parse_args(words)
+    tool = TOOLS[args.tool]
+    try:
+        if args.what == "install":
+            return _install(tool, args.url, args.deadline)
+        return _uninstall(tool) if args.what == "uninstall" else _status(tool)
+    except Unreadable as error:
+        print(f"{error} Nothing was changed.", file=sys.stderr)
+        return 1
+
+
+def _install(tool: ClaudeCode, url: str | None, deadline_s: int | None) -> int:
+    saved = _saved()
+    url = url or os.environ.get("AWMWEB_URL") or (saved.url if saved else "")
+    token = os.environ.get("AWMWEB_TOKEN") or (saved.token if saved and saved.url == url else "")
+    if not token and sys.stdin.isatty():
+        token = getpass.getpass("Token of scope agent (page Connect of the dashboard): ")
+    if not url or not token:
+        print("Set --url and AWMWEB_TOKEN, a token of scope agent (page Connect of the dashboard).", file=sys.stderr)
+        return 1
+    deadlines = dict(saved.deadline_s) if saved else {}
+    if deadline_s is not None:
+        if not 10 <= deadline_s <= 86_400:
+            print("--deadline is 10 to 86400 seconds.", file=sys.stderr)
+            return 1
+        deadlines[tool.name] = deadline_s
+    settings = Settings(url, token, deadlines)
+    if problem := _problem_of(settings):
+        print(f"Not installed: {problem}", file=sys.stderr)
+        return 1
+    file = tool.settings()
+    fields = _without_ours(_read_settings(file))
+    _add(fields.setdefault("hooks", {}), tool, deadlines.get(tool.name, tool.deadline_s))
+    write_private(file, json.dumps(fields, indent=2, ensure_ascii=False) + "\n")
+    settings.save()
+    print(f"{tool.name}: installed in {file}")
+    print(f"Prompts wait at {url} for {deadlines.get(tool.name, tool.deadline_s)} s, then in the terminal.")
+    if tool.note:
+        print(tool.note)
+    return 0
+
+
+def _uninstall(tool: ClaudeCode) -> int:
+    file = tool.settings()
+    if not _is_installed(file):
+        print(f"{tool.name}: not installed in {file}")
+        return 0
+    if fields := _without_ours(_read_settings(file)):
+        write_private(file, json.dumps(fields, indent=2, ensure_ascii=False) + "\n")
+    else:
+        file.unlink()
+    print(f"{tool.name}: removed from {file}")
+    if not any(_is_installed(other.settings()) for other in TOOLS.values()):
+        settings_file().unlink(missing_ok=True)
+        print(f"The token in {settings_file()} was removed, too.")
+    return 0
+
+
+def _status(tool: ClaudeCode) -> int:
+    """Print what is there. Return 0 if prompts reach the desk."""
+    file, saved = tool.settings(), _saved()
+    is_there = _is_installed(file)
+    print(f"{tool.name}: {'installed' if is_there else 'not installed'} in {file}")
+    if saved is None:
+        print("No desk is set. Run: awmclient hook install")
+        return 1
+    problem = _problem_of(saved)
+    print(f"Desk {saved.url}: {problem or 'reachable, and the token works'}")
+    return 0 if is_there and not problem else 1
+
+
+def _saved() -> Settings | None:
+    try:
+        return Settings.load()
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _problem_of(settings: Settings) -> str:
+    """Return why a desk takes no asks of this token; empty if it does."""
+    try:
+        Desk(settings).call("GET", "/episodes?limit=1")
+    except (Away, ValueError) as error:
+        return f"{settings.url} cannot be reached ({error})."
+    except Refusal as error:
+        return f"{settings.url} refused the token: {error}"
+    return ""
+
+
+def _program(tool: ClaudeCode) -> list[str]:
+    """Return the command of the hook. `-P`: a folder in which a tool works must not bring modules of its own."""
+    root = str(Path(awmclient.__file__).resolve().parent.parent)
+    installed = root in {*site.getsitepackages(), site.getusersitepackages(), sysconfig.get_path("purelib")}
+    path = [] if installed else ["env", f"PYTHONPATH={root}"]
+    return [*path, sys.executable, "-P", "-m", *MARK.split(), tool.name]
+
+
+def _add(hooks: dict[str, Any], tool: ClaudeCode, deadline_s: int) -> None:
+    for name, kind in tool.events.items():
+        limit = deadline_s + MARGIN_S if kind == "permission" else RECORD_S
+        hook = {"type": "command", "command": shlex.join(_program(tool)), "timeout": limit}
+        matcher = {"matcher": "*"} if name in tool.matched else {}
+        hooks.setdefault(name, []).append({**matcher, "hooks": [hook]})
+
+
+def _read_settings(file: Path) -> dict[str, Any]:
+    try:
+        fields: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise Unreadable(f"{file} is not plain JSON ({error}).") from None
+    hooks = fields.get("hooks", {}) if isinstance(fields, dict) else None
+    if not isinstance(hooks, dict) or not all(isinstance(groups, list) for groups in hooks.values()):
+        raise Unreadable(f"{file} has hooks of another form.")
+    return fields
+
+
+def _without_ours(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return settings without our hooks, and without what became empty."""
+    hooks = {}
+    for name, groups in fields.get("hooks", {}).items():
+        left = [group for group in map(_group_without_ours, groups) if group is not None]
+        if left or not groups:
+            hooks[name] = left
+    return {**{name: value for name, value in fields.items() if name != "hooks"}, **({"hooks": hooks} if hooks else {})}
+
+
+def _group_without_ours(group: Any) -> Any:
+    if not isinstance(group, dict) or MARK not in json.dumps(group):
+        return group
+    left = [hook for hook in group.get("hooks") or [] if MARK not in json.dumps(hook)]
+    return {**group, "hooks": left} if left else None
+
+
+def _is_installed(file: Path) -> bool:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return MARK in text

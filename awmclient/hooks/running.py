@@ -1,0 +1,148 @@
+"""One call of a hook: JSON of the tool on stdin, its own JSON on stdout, or nothing.
+
+Owns the wait for an answer and the rule that every doubt prints nothing and exits with 0, after which the tool asks in
+the terminal. An exit with 2 would block some tools, so there is none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from typing import IO, Any, NoReturn
+
+from awmclient.hooks.desk import Away, Desk, Refusal, Settings, folder
+from awmclient.hooks.local import Terminal
+from awmclient.hooks.session import Session
+from awmclient.hooks.shown import CONTEXT_MAX, QUESTION_MAX, context_of
+from awmclient.hooks.tools import TOOLS, ClaudeCode, Decision, Event, decision_of, question_of, wants
+
+POLL_S = 5
+"""How long a poll waits: after each one the terminal is looked at."""
+AWAY_S = 15.0
+"""How long an unreachable desk is waited for, once an ask is open."""
+LOG_MAX = 200_000
+
+
+def main(name: str) -> int:
+    """Handle the event that a tool has sent to this process."""
+    signal.signal(signal.SIGTERM, _stop)
+    return run(name, sys.stdin.buffer, sys.stdout)
+
+
+def run(name: str, stdin: IO[bytes], stdout: IO[str]) -> int:
+    """Handle one event of a tool. Always returns 0."""
+    try:
+        tool = TOOLS[name]
+        reply = handle(tool, tool.read(json.load(stdin)), Settings.load())
+        if reply is not None:
+            stdout.write(json.dumps(reply))
+            stdout.flush()
+    except Exception:
+        # Whatever failed, the tool goes on by itself; why is in a file, as tools show a hook's stderr as an error.
+        _log(traceback.format_exc())
+    return 0
+
+
+def handle(tool: ClaudeCode, event: Event, settings: Settings) -> dict[str, Any] | None:
+    """Record an event. Return what the tool gets of a decision; None for none."""
+    if event.kind == "other":
+        return None
+    desk = Desk(settings)
+    if event.kind == "permission":
+        decision = _ask(tool, event, desk, settings.deadline_s.get(tool.name, tool.deadline_s))
+        return tool.reply(event, decision) if decision else None
+    with Session(tool, event, desk) as session:
+        _record(session, event)
+    return None
+
+
+def _record(session: Session, event: Event) -> None:
+    if event.kind == "call":
+        session.called()
+    elif event.kind == "prompt":
+        session.add({"kind": "message", "role": "user", "content": event.text})
+    elif event.kind == "answer" and event.text:
+        session.state["answer"] = event.text[:100_000]
+        session.add({"kind": "message", "role": "assistant", "content": event.text})
+    if session.is_pausing and event.kind != "end":
+        return
+    if event.kind in ("prompt", "end"):
+        session.withdraw_all()
+    session.flush()
+    if event.kind == "end":
+        session.finish()
+
+
+def _ask(tool: ClaudeCode, event: Event, desk: Desk, deadline_s: int) -> Decision | None:
+    """Ask at the desk, and wait for a decision. It counts once the desk has the receipt: until then it can change."""
+    terminal = Terminal(event)
+    fields = {
+        "question": question_of(tool, event)[:QUESTION_MAX],
+        "context": context_of(event.name, event.arguments, event.cwd, event.mode)[:CONTEXT_MAX],
+        "deadline_s": deadline_s,
+        "on_timeout": "no_advice",
+        **wants(tool, event),
+    }
+    with Session(tool, event, desk) as session:
+        ask = session.open_ask(fields)
+    decision, heard = None, ""
+    try:
+        view = _wait(desk, ask, time.monotonic() + deadline_s, terminal)
+        decision = decision_of(event, view) if view else None
+        heard = "" if view is None else "closed"
+    except Away:
+        heard = "unreachable"
+        raise
+    finally:
+        with Session(tool, event, desk) as session:
+            if ask in session.state.get("asks", {}):
+                if heard == "closed":
+                    session.decided(ask, decision)
+                else:
+                    session.withdraw([ask], heard)
+            elif decision:
+                # The terminal was first: a call of the session has withdrawn the ask.
+                decision = None
+    return decision
+
+
+def _wait(desk: Desk, ask: str, until: float, terminal: Terminal) -> dict[str, Any] | None:
+    """Return the closed ask; None if the terminal was first. Raises `Away`."""
+    away_since = None
+    while not terminal.has_answered():
+        left = max(1, min(POLL_S, int(until - time.monotonic()) + 1))
+        try:
+            view = desk.call("GET", f"/asks/{ask}?wait={left}", wait_s=left + 10.0)
+            if view["status"] == "open":
+                away_since = None
+                continue
+            return desk.call("POST", f"/asks/{ask}/consumed", {}) if view["status"] == "answered" else view
+        except Refusal as error:
+            if error.code != "still_open":
+                raise
+        except Away:
+            away_since = away_since or time.monotonic()
+            if time.monotonic() - away_since > AWAY_S:
+                raise
+            time.sleep(0.5)
+    return None
+
+
+def _stop(number: int, frame: object) -> NoReturn:
+    """End as a program does, so that the ask is withdrawn."""
+    sys.exit(0)
+
+
+def _log(text: str) -> None:
+    file = folder("XDG_STATE_HOME", ".local/state") / "hook.log"
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        keeps = os.path.exists(file) and os.path.getsize(file) < LOG_MAX
+        with open(file, "a" if keeps else "w", encoding="utf-8") as opened:
+            opened.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {text}\n")
+    except OSError as error:
+        sys.stderr.write(f"awmclient hook: {error}\n")

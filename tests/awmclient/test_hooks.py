@@ -1,0 +1,134 @@
+"""Hooks of coding agents without a product: settings of tools, what decides, and what a hook loads."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+
+import pytest
+
+from awmclient.__main__ import main
+from awmclient.hooks import installing, running
+from awmclient.hooks.desk import Settings, settings_file
+from awmclient.hooks.shown import VALUE_MAX, bounded, context_of
+from awmclient.hooks.tools import TOOLS, Event, decision_of, wants
+
+OTHERS = {
+    "theme": "dark",
+    "hooks": {"PostToolUse": [{"matcher": "Edit", "hooks": [{"type": "command", "command": "format"}]}]},
+}
+APPROVED = {"calls": [{"id": "1", "verdict": "approve", "arguments": {"command": "ls"}}]}
+CALL = Event("permission", "s", name="Bash", arguments={"command": "ls"})
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """Settings of tools and hooks are in a folder of the test, and every desk can be reached."""
+    for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path / variable))
+    monkeypatch.setenv("AWMWEB_TOKEN", "secret-token")
+    monkeypatch.setattr(installing, "_problem_of", lambda settings: "")
+    return tmp_path
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_install_and_uninstall_leave_other_settings(tool):
+    file = TOOLS[tool].settings()
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(OTHERS))
+    for _ in range(2):  # the second time replaces the first
+        assert main(["hook", "install", tool, "--url", "http://desk", "--deadline", "90"]) == 0
+    hooks = json.loads(file.read_text())["hooks"]
+    assert [len(hooks[event]) for event in ("PermissionRequest", "PostToolUse")] == [1, 2]
+    assert hooks["PermissionRequest"][0]["hooks"][0]["timeout"] > 90
+    assert main(["hook", "status", tool]) == 0
+    assert main(["hook", "uninstall", tool]) == 0 and json.loads(file.read_text()) == OTHERS
+    assert main(["hook", "status", tool]) == 1 and not settings_file().exists()
+
+
+def test_token_is_private_and_not_in_the_tools_settings(capsys):
+    assert main(["hook", "install", "claude-code", "--url", "http://desk"]) == 0
+    assert settings_file().stat().st_mode & 0o077 == 0 and Settings.load().token == "secret-token"
+    assert "secret-token" not in TOOLS["claude-code"].settings().read_text() + capsys.readouterr().out
+    assert "secret-token" not in repr(Settings.load())
+
+
+@pytest.mark.parametrize("text", ["// with a comment\n{}", '{"hooks": {"Stop": {}}}', "[]"])
+def test_settings_that_are_not_understood_stay(text, capsys):
+    file = TOOLS["claude-code"].settings()
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    assert main(["hook", "install", "claude-code", "--url", "http://desk"]) == 1
+    assert file.read_text() == text and "Nothing was changed." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("tool", "sent"),
+    [
+        ("claude-code", b"not JSON"),
+        ("claude-code", b"[]"),
+        ("claude-code", b'{"hook_event_name": "PermissionRequest"}'),
+        ("claude-code", b'{"session_id": "s", "hook_event_name": "PermissionRequest", "tool_name": "Bash"}'),
+        ("unknown", b"{}"),
+    ],
+)
+def test_crash_decides_nothing_and_blocks_nothing(tool, sent, home):
+    Settings("http://127.0.0.1:9", "t", {}).save()
+    out = io.StringIO()
+    assert running.run(tool, io.BytesIO(sent), out) == 0 and out.getvalue() == ""
+    assert "Traceback" in (home / "XDG_STATE_HOME" / "awmclient" / "hook.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("view", "decides"),
+    [
+        ({"status": "answered", "advice": {"by": "person", "decision": APPROVED}}, True),
+        ({"status": "answered", "advice": {"by": "standing", "decision": APPROVED}}, True),
+        ({"status": "answered", "advice": {"by": "model", "decision": APPROVED}}, False),
+        ({"status": "answered", "advice": {"by": "timeout", "decision": APPROVED}}, False),
+        ({"status": "open", "advice": {"by": "person", "decision": APPROVED}}, False),
+        ({"status": "answered", "advice": {"by": "person", "text": "Yes"}}, False),
+        ({"status": "answered", "advice": {"by": "person", "decision": {"calls": []}}}, False),
+        ({"status": "answered", "advice": {"by": "person", "decision": {"calls": [{"verdict": "maybe"}]}}}, False),
+        ({"status": "answered", "advice": {"by": "person", "decision": {"chosen": ["1"]}}}, False),
+        ({"status": "cancelled"}, False),
+    ],
+)
+def test_decision_needs_a_person_and_a_verdict(view, decides):
+    assert (decision_of(CALL, view) is not None) is decides
+
+
+def test_tool_that_takes_no_edit_asks_for_none():
+    schema = wants(TOOLS["codex"], CALL)["calls"][0]["schema"]
+    assert schema == {"const": {"command": "ls"}}
+
+
+def test_difference_and_signs_outside_ascii_are_shown(tmp_path):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/prices\n")
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    text = context_of("Write", {"file_path": "a.txt", "content": "one\nthr\u0435e\n"}, str(tmp_path))
+    assert f"Repository: {tmp_path}, branch prices" in text
+    assert "-two\n+thr\u0435e" in text and "U+0435" in text
+    edit = {"file_path": "a.txt", "old_string": "two", "new_string": "2"}
+    assert "-two\n+2" in context_of("Edit", edit, str(tmp_path))
+
+
+def test_long_results_are_cut():
+    cut = bounded({"stdout": "x" * (VALUE_MAX + 1)})["stdout"]
+    assert len(cut) < VALUE_MAX + 100 and cut.endswith("(cut, 100,001 characters)")
+
+
+def test_hook_loads_no_large_package_and_no_module_of_its_folder(tmp_path):
+    (tmp_path / "json.py").write_text("raise SystemExit('a module of the folder was loaded')")
+    (tmp_path / "awmclient").mkdir()
+    (tmp_path / "awmclient" / "__init__.py").write_text("raise SystemExit('a module of the folder was loaded')")
+    program = installing._program(TOOLS["claude-code"])
+    assert "-P" in program
+    code = "import sys; from awmclient.hooks import running; print(*sys.modules)"
+    command = [*program[: program.index("-m")], "-c", code]
+    loaded = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split()
+    assert (
+        not {"httpx", "pydantic", "asyncio", "argparse", "difflib"} & set(loaded) and "awmclient.hooks.desk" in loaded
+    )
