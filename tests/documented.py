@@ -110,6 +110,8 @@ ONLY_READ = {  # first words of a block that no test can run, and why
     "make train-demo": "trains for ten minutes; `make test-train` walks the same program",
     "make train-real": "trains for hours; tests/examples/test_train_real.py reads its parts",
     ".venv/bin/python manage.py export --format sft --filter run=demonst": "trains; `make train-real` does the same",
+    "pip install ./awmclient\nexport AWMWEB_TOKEN": "needs a home; tests/awmclient/test_hooks.py has one of its own",
+    "$ awmclient hook status": "reads a home; tests/awmclient/test_hooks.py runs it in one of its own",
     "make strategies": "trains for hours; tests/examples/test_strategies.py walks the same program",
     "AWMWEB_URL=http://127.0.0.1:8000 AWMWEB_TOKEN=<scope agent>": "trains a model of 0.6 billion parameters on a GPU",
     "AWMWEB_ENVIRONMENTS=lab": "needs a server of others; its plan is proven beside it",

@@ -106,6 +106,8 @@ def _accept(line: str, whole: bool = True) -> None:
         targets = re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
         assert words[1] in targets, line
         return
+    if words[0] == "awmclient":
+        words = ["python", "-m", *words]
     python, *words = words if words[0] != "manage.py" else ["python", *words]
     assert python.rpartition("/")[2] == "python", line
     if words[0] == "manage.py":
@@ -113,7 +115,9 @@ def _accept(line: str, whole: bool = True) -> None:
         return
     module = words[1] if words[0] == "-m" else words[0].removesuffix(".py").replace("/", ".")
     source = _source(module)
-    options = {one for one in words if one.startswith("--")}
+    if words[2:3] == ["hook"]:
+        source = _source("awmclient.hooks.installing")
+    options = {option for option in words if option.startswith("--")}
     assert all(f'"{one}"' in source for one in options), (line, options)
 
 

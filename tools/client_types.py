@@ -49,7 +49,7 @@ def written() -> str:
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder) / "openapi.json", Path(folder) / "api.ts"
         source.write_text(json.dumps(document(), sort_keys=True), encoding="utf-8")
-        command = [
+        command: list[str | Path] = [
             TOOLS / "node_modules" / ".bin" / "openapi-typescript",
             source,
             "-o",

@@ -18,7 +18,7 @@ CONNECT_S = 5.0
 AGAIN = (408, 429)
 
 
-class Away(Exception):
+class DeskAway(Exception):
     """The dashboard cannot be reached, or cannot answer now."""
 
 
@@ -41,7 +41,7 @@ def settings_file() -> Path:
 
 
 @dataclass(frozen=True)
-class Settings:
+class HookSettings:
     """Where the desk is. `deadline_s` is how long a prompt waits there, by tool."""
 
     url: str
@@ -49,7 +49,7 @@ class Settings:
     deadline_s: dict[str, int]
 
     @classmethod
-    def load(cls) -> Settings:
+    def load(cls) -> HookSettings:
         """Return what `hook install` has saved. Raises `OSError` or `ValueError` without it."""
         fields = json.loads(settings_file().read_text(encoding="utf-8"))
         return cls(str(fields["url"]), str(fields["token"]), dict(fields.get("deadline_s") or {}))
@@ -72,10 +72,10 @@ def write_private(file: Path, text: str) -> None:
     fresh.replace(file)
 
 
-class Desk:
+class DeskCalls:
     """One dashboard, over one connection."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: HookSettings) -> None:
         parts = urlsplit(settings.url.strip())
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("The dashboard's URL must start with http:// or https:// and name a host.")
@@ -85,7 +85,7 @@ class Desk:
         self._token = settings.token.strip()
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None, wait_s: float = 10.0) -> dict[str, Any]:
-        """Send once. Raises `Away` if it can go again, and `Refusal`. No redirect is followed: a token is sent."""
+        """Send once. Raises `DeskAway` if it can go again, and `Refusal`. No redirect is followed: a token is sent."""
         headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json", "User-Agent": "awmclient"}
         sent = None
         if body is not None:
@@ -101,7 +101,7 @@ class Desk:
             status, content = answer.status, answer.read()
         except (OSError, http.client.HTTPException) as error:
             self._http.close()
-            raise Away(f"{type(error).__name__}: {error}") from None
+            raise DeskAway(f"{type(error).__name__}: {error}") from None
         except BaseException:  # a signal in the middle of an answer: the next call needs another connection
             self._http.close()
             raise
@@ -114,7 +114,7 @@ def _read_answer(status: int, content: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         fields = None
     if status >= 500 or status in AGAIN:
-        raise Away(f"the dashboard answered {status}")
+        raise DeskAway(f"the dashboard answered {status}")
     error = fields.get("error") if isinstance(fields, dict) else None
     if status >= 300 or not isinstance(fields, dict):
         why = error if isinstance(error, dict) else {}

@@ -17,8 +17,7 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-import awmclient
-from awmclient.hooks.desk import Away, Desk, Refusal, Settings, settings_file, write_private
+from awmclient.hooks.desk import DeskAway, DeskCalls, HookSettings, Refusal, settings_file, write_private
 from awmclient.hooks.tools import TOOLS, ClaudeCode
 
 MARK = "awmclient hook run"
@@ -27,7 +26,7 @@ MARGIN_S = 60
 RECORD_S = 30
 
 
-class Unreadable(Exception):
+class UnreadableSettings(Exception):
     """The settings of a tool are not plain JSON."""
 
 
@@ -44,7 +43,7 @@ def command(words: list[str]) -> int:
         if args.what == "install":
             return _install(tool, args.url, args.deadline)
         return _uninstall(tool) if args.what == "uninstall" else _status(tool)
-    except Unreadable as error:
+    except UnreadableSettings as error:
         print(f"{error} Nothing was changed.", file=sys.stderr)
         return 1
 
@@ -64,7 +63,7 @@ def _install(tool: ClaudeCode, url: str | None, deadline_s: int | None) -> int:
             print("--deadline is 10 to 86400 seconds.", file=sys.stderr)
             return 1
         deadlines[tool.name] = deadline_s
-    settings = Settings(url, token, deadlines)
+    settings = HookSettings(url, token, deadlines)
     if problem := _problem_of(settings):
         print(f"Not installed: {problem}", file=sys.stderr)
         return 1
@@ -109,18 +108,18 @@ def _status(tool: ClaudeCode) -> int:
     return 0 if is_there and not problem else 1
 
 
-def _saved() -> Settings | None:
+def _saved() -> HookSettings | None:
     try:
-        return Settings.load()
+        return HookSettings.load()
     except (OSError, ValueError, KeyError):
         return None
 
 
-def _problem_of(settings: Settings) -> str:
+def _problem_of(settings: HookSettings) -> str:
     """Return why a desk takes no asks of this token; empty if it does."""
     try:
-        Desk(settings).call("GET", "/episodes?limit=1")
-    except (Away, ValueError) as error:
+        DeskCalls(settings).call("GET", "/episodes?limit=1")
+    except (DeskAway, ValueError) as error:
         return f"{settings.url} cannot be reached ({error})."
     except Refusal as error:
         return f"{settings.url} refused the token: {error}"
@@ -129,7 +128,7 @@ def _problem_of(settings: Settings) -> str:
 
 def _program(tool: ClaudeCode) -> list[str]:
     """Return the command of the hook. `-P`: a folder in which a tool works must not bring modules of its own."""
-    root = str(Path(awmclient.__file__).resolve().parent.parent)
+    root = str(Path(__file__).resolve().parents[2])
     installed = root in {*site.getsitepackages(), site.getusersitepackages(), sysconfig.get_path("purelib")}
     path = [] if installed else ["env", f"PYTHONPATH={root}"]
     return [*path, sys.executable, "-P", "-m", *MARK.split(), tool.name]
@@ -148,11 +147,11 @@ def _read_settings(file: Path) -> dict[str, Any]:
         fields: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except ValueError as error:
-        raise Unreadable(f"{file} is not plain JSON ({error}).") from None
+    except (ValueError, RecursionError) as error:
+        raise UnreadableSettings(f"{file} is not plain JSON ({error}).") from None
     hooks = fields.get("hooks", {}) if isinstance(fields, dict) else None
     if not isinstance(hooks, dict) or not all(isinstance(groups, list) for groups in hooks.values()):
-        raise Unreadable(f"{file} has hooks of another form.")
+        raise UnreadableSettings(f"{file} has hooks of another form.")
     return fields
 
 

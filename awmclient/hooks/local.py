@@ -1,6 +1,6 @@
 """Whether a permission prompt was answered in the terminal, read from what a tool appends to its transcript.
 
-A tool tells no hook that its user rejected a call, so the file is read from where it ended when the hook began. A
+No hook hears that a user rejected a call, so the file is read from where it ended when the hook began. A
 line that has the result of the call means that it was answered. What is not understood means nothing.
 """
 
@@ -29,11 +29,11 @@ class Terminal:
             return False
         blocks = self._blocks(max(0, self._size() - LOOKED_AT))
         calls = [
-            one.get("id") for one in blocks
-            if one.get("type") == "tool_use" and one.get("name") == self._event.name
-            and one.get("input") == self._event.arguments
+            block.get("id") for block in blocks
+            if block.get("type") == "tool_use" and block.get("name") == self._event.name
+            and block.get("input") == self._event.arguments
         ]  # fmt: skip
-        results = {one.get("tool_use_id") for one in blocks if one.get("type") == "tool_result"}
+        results = {block.get("tool_use_id") for block in blocks if block.get("type") == "tool_result"}
         return bool(calls) and calls[-1] in results
 
     def _size(self) -> int:

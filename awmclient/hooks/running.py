@@ -14,11 +14,11 @@ import time
 import traceback
 from typing import IO, Any, NoReturn
 
-from awmclient.hooks.desk import Away, Desk, Refusal, Settings, folder
+from awmclient.hooks.desk import DeskAway, DeskCalls, HookSettings, Refusal, folder
 from awmclient.hooks.local import Terminal
-from awmclient.hooks.session import Session
+from awmclient.hooks.session import HookedSession
 from awmclient.hooks.shown import CONTEXT_MAX, QUESTION_MAX, context_of
-from awmclient.hooks.tools import TOOLS, ClaudeCode, Decision, Event, decision_of, question_of, wants
+from awmclient.hooks.tools import TOOLS, ClaudeCode, Event, PromptDecision, decision_of, question_of, wants
 
 POLL_S = 5
 """How long a poll waits: after each one the terminal is looked at."""
@@ -37,7 +37,7 @@ def run(name: str, stdin: IO[bytes], stdout: IO[str]) -> int:
     """Handle one event of a tool. Always returns 0."""
     try:
         tool = TOOLS[name]
-        reply = handle(tool, tool.read(json.load(stdin)), Settings.load())
+        reply = handle(tool, tool.read(json.load(stdin)), HookSettings.load())
         if reply is not None:
             stdout.write(json.dumps(reply))
             stdout.flush()
@@ -47,20 +47,20 @@ def run(name: str, stdin: IO[bytes], stdout: IO[str]) -> int:
     return 0
 
 
-def handle(tool: ClaudeCode, event: Event, settings: Settings) -> dict[str, Any] | None:
+def handle(tool: ClaudeCode, event: Event, settings: HookSettings) -> dict[str, Any] | None:
     """Record an event. Return what the tool gets of a decision; None for none."""
     if event.kind == "other":
         return None
-    desk = Desk(settings)
+    desk = DeskCalls(settings)
     if event.kind == "permission":
         decision = _ask(tool, event, desk, settings.deadline_s.get(tool.name, tool.deadline_s))
         return tool.reply(event, decision) if decision else None
-    with Session(tool, event, desk) as session:
+    with HookedSession(tool, event, desk) as session:
         _record(session, event)
     return None
 
 
-def _record(session: Session, event: Event) -> None:
+def _record(session: HookedSession, event: Event) -> None:
     if event.kind == "call":
         session.called()
     elif event.kind == "prompt":
@@ -77,7 +77,7 @@ def _record(session: Session, event: Event) -> None:
         session.finish()
 
 
-def _ask(tool: ClaudeCode, event: Event, desk: Desk, deadline_s: int) -> Decision | None:
+def _ask(tool: ClaudeCode, event: Event, desk: DeskCalls, deadline_s: int) -> PromptDecision | None:
     """Ask at the desk, and wait for a decision. It counts once the desk has the receipt: until then it can change."""
     terminal = Terminal(event)
     fields = {
@@ -87,18 +87,18 @@ def _ask(tool: ClaudeCode, event: Event, desk: Desk, deadline_s: int) -> Decisio
         "on_timeout": "no_advice",
         **wants(tool, event),
     }
-    with Session(tool, event, desk) as session:
+    with HookedSession(tool, event, desk) as session:
         ask = session.open_ask(fields)
     decision, heard = None, ""
     try:
         view = _wait(desk, ask, time.monotonic() + deadline_s, terminal)
         decision = decision_of(event, view) if view else None
         heard = "" if view is None else "closed"
-    except Away:
+    except DeskAway:
         heard = "unreachable"
         raise
     finally:
-        with Session(tool, event, desk) as session:
+        with HookedSession(tool, event, desk) as session:
             if ask in session.state.get("asks", {}):
                 if heard == "closed":
                     session.decided(ask, decision)
@@ -110,8 +110,8 @@ def _ask(tool: ClaudeCode, event: Event, desk: Desk, deadline_s: int) -> Decisio
     return decision
 
 
-def _wait(desk: Desk, ask: str, until: float, terminal: Terminal) -> dict[str, Any] | None:
-    """Return the closed ask; None if the terminal was first. Raises `Away`."""
+def _wait(desk: DeskCalls, ask: str, until: float, terminal: Terminal) -> dict[str, Any] | None:
+    """Return the closed ask; None if the terminal was first. Raises `DeskAway`."""
     away_since = None
     while not terminal.has_answered():
         left = max(1, min(POLL_S, int(until - time.monotonic()) + 1))
@@ -124,7 +124,7 @@ def _wait(desk: Desk, ask: str, until: float, terminal: Terminal) -> dict[str, A
         except Refusal as error:
             if error.code != "still_open":
                 raise
-        except Away:
+        except DeskAway:
             away_since = away_since or time.monotonic()
             if time.monotonic() - away_since > AWAY_S:
                 raise

@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import IO, Any, Self
 
-from awmclient.hooks.desk import Away, Desk, Refusal, folder, write_private
+from awmclient.hooks.desk import DeskAway, DeskCalls, Refusal, folder, write_private
 from awmclient.hooks.shown import bounded, repository_of
-from awmclient.hooks.tools import ClaudeCode, Decision, Event
+from awmclient.hooks.tools import ClaudeCode, Event, PromptDecision
 
 KEPT_STEPS = 500
 """Steps that wait for the dashboard; later ones are counted in a note."""
@@ -40,10 +40,10 @@ def digest_of(event: Event) -> str:
     return hashlib.sha256(words.encode()).hexdigest()[:32]
 
 
-class Session:
+class HookedSession:
     """The episode of a session, locked while the `with` block runs."""
 
-    def __init__(self, tool: ClaudeCode, event: Event, desk: Desk) -> None:
+    def __init__(self, tool: ClaudeCode, event: Event, desk: DeskCalls) -> None:
         self.tool, self.event, self.desk = tool, event, desk
         name = hashlib.sha256(f"{tool.name}\n{event.session}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
         self._file = folder("XDG_STATE_HOME", ".local/state") / "hooks" / f"{name}.json"
@@ -56,14 +56,14 @@ class Session:
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         try:
             self.state = json.loads(self._file.read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, ValueError, RecursionError):
             self.state = {"key": f"hook:{self.tool.name}:{self.event.session}:{time.time_ns()}"[:200], "pending": []}
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, Away):
+        if isinstance(error, DeskAway):
             self.state["away_until"] = time.time() + PAUSE_S
         if self.state:
             write_private(self._file, json.dumps(self.state))
@@ -80,12 +80,12 @@ class Session:
             return
         step = bounded(dict(step))
         if len(json.dumps(step)) > STEP_MAX:
-            step = {"kind": "note", "content": f"A step of kind {step['kind']} was too large to be recorded."}
+            step = {"kind": "note", "content": "A step was too large to be recorded."}
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         self.state["pending"].append({**step, "at": now})
 
     def flush(self) -> None:
-        """Send what is kept. Raises `Away`; what could not be sent stays."""
+        """Send what is kept. Raises `DeskAway`; what could not be sent stays."""
         if left_out := self.state.pop("left_out", 0):
             content = f"{left_out} steps were left out while the dashboard was unreachable."
             self.state["pending"].append({"kind": "note", "content": content})
@@ -139,7 +139,7 @@ class Session:
         return [{"name": name, "key": f"hook:{key}"}, body, note]
 
     def open_ask(self, fields: Mapping[str, Any]) -> str:
-        """Open an ask, and return its ID. Raises `Away` and `Refusal`."""
+        """Open an ask, and return its ID. Raises `DeskAway` and `Refusal`."""
         self._episode()
         self.flush()
         key = os.urandom(16).hex()
@@ -156,7 +156,7 @@ class Session:
         self.state.setdefault("asks", {})[ask] = digest_of(self.event)
         return ask
 
-    def decided(self, ask: str, decision: Decision | None) -> None:
+    def decided(self, ask: str, decision: PromptDecision | None) -> None:
         """Note what became of an ask: the step of its call will say so."""
         self.state.get("asks", {}).pop(ask, None)
         if decision is None:
@@ -188,7 +188,7 @@ class Session:
             self.withdraw([ask for ask, of in self.state.get("asks", {}).items() if of == digest][:1])
 
     def withdraw(self, asks: list[str], heard: str = "") -> None:
-        """Cancel asks at the desk: the terminal answered, or the hook stopped waiting. Raises `Away`."""
+        """Cancel asks at the desk: the terminal answered, or the hook stopped waiting. Raises `DeskAway`."""
         for ask in asks:
             try:
                 self.desk.call("POST", f"/asks/{ask}/cancel" + (f"?heard={heard}" if heard else ""), {}, wait_s=5)

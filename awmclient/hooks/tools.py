@@ -38,7 +38,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Decision:
+class PromptDecision:
     """What was decided at the desk: approve, edit or reject; `arguments` are those of an edit."""
 
     verdict: str
@@ -88,7 +88,7 @@ class ClaudeCode:
             transcript=str(sent.get("transcript_path") or ""),
         )
 
-    def reply(self, event: Event, decision: Decision) -> dict[str, Any]:
+    def reply(self, event: Event, decision: PromptDecision) -> dict[str, Any]:
         """Return what the hook prints of a decision."""
         verdict: dict[str, Any] = {"behavior": "allow"}
         if decision.verdict == "reject":
@@ -157,7 +157,7 @@ def question_of(tool: ClaudeCode, event: Event) -> str:
     return f"May {tool.label} {what}?"
 
 
-def decision_of(event: Event, view: Mapping[str, Any]) -> Decision | None:
+def decision_of(event: Event, view: Mapping[str, Any]) -> PromptDecision | None:
     """Return the decision of a closed ask; None for everything that is not clearly one."""
     advice = view.get("advice")
     if view.get("status") != "answered" or not isinstance(advice, Mapping) or advice.get("by") not in DECIDERS:
@@ -171,9 +171,9 @@ def decision_of(event: Event, view: Mapping[str, Any]) -> Decision | None:
         call = calls[0] if len(calls) == 1 and isinstance(calls[0], Mapping) else {}
         if call.get("verdict") not in ("approve", "edit", "reject"):
             return None
-        return Decision(call["verdict"], by, dict(call.get("arguments") or {}), str(call.get("reason") or words))
+        return PromptDecision(call["verdict"], by, dict(call.get("arguments") or {}), str(call.get("reason") or words))
     answers = _answers_of(_questions_of(event), typed)
-    return Decision("edit", by, {**event.arguments, "answers": answers}) if answers else None
+    return PromptDecision("edit", by, {**event.arguments, "answers": answers}) if answers else None
 
 
 def _questions_of(event: Event) -> list[dict[str, Any]]:

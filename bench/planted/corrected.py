@@ -115,13 +115,13 @@ def campaign_reread(dice: random.Random, effect: float) -> CampaignFinding:
 
 
 def campaign_covers(dice: random.Random) -> bool | None:
-    """The change adds 15 points; people repair half of what one side lost."""
+    """Play a change that adds 15 points; people repair half of what one side lost."""
     span = campaign_reread(dice, 0.15).cells[0].together
     return None if span is None else span[0] <= 0.15 <= span[1]
 
 
 def campaign_shown(dice: random.Random) -> bool | None:
-    """The change does nothing; people repair half of what one side lost."""
+    """Play a change that does nothing; people repair half of what one side lost."""
     return bool(campaign_reread(dice, 0.0).cells[0].verdict)
 
 

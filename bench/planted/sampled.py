@@ -55,7 +55,7 @@ def judged_run(
 
 
 def covers(tasks: int, seeds: int, drawn: int, errors: Errors) -> Callable[[random.Random], bool | None]:
-    """Whether the corrected difference holds the truth; None without a line."""
+    """Return whether the corrected difference holds the truth; None without a line."""
 
     def play(dice: random.Random) -> bool | None:
         seen, _, planted, _ = judged_run(tasks, seeds, drawn, errors, dice)
@@ -65,7 +65,7 @@ def covers(tasks: int, seeds: int, drawn: int, errors: Errors) -> Callable[[rand
 
 
 def rate_covers(tasks: int, seeds: int, drawn: int, errors: Errors) -> Callable[[random.Random], bool | None]:
-    """Whether the corrected rate of the arm holds the truth; None without a line."""
+    """Return whether the corrected rate of the arm holds the truth; None without a line."""
 
     def play(dice: random.Random) -> bool | None:
         _, seen, _, planted = judged_run(tasks, seeds, drawn, errors, dice)
@@ -75,7 +75,7 @@ def rate_covers(tasks: int, seeds: int, drawn: int, errors: Errors) -> Callable[
 
 
 def leaves_out_zero(tasks: int, seeds: int, drawn: int, errors: Errors) -> Callable[[random.Random], bool | None]:
-    """Whether the corrected difference of arms that are alike would be read as a difference."""
+    """Return whether the corrected difference of arms that are alike would be read as a difference."""
 
     def play(dice: random.Random) -> bool | None:
         seen, _, _, _ = judged_run(tasks, seeds, drawn, errors, dice)
@@ -85,7 +85,7 @@ def leaves_out_zero(tasks: int, seeds: int, drawn: int, errors: Errors) -> Calla
 
 
 def itself_says(dice: random.Random) -> bool | None:
-    """Whether two random halves of one arm's seeds are said to differ."""
+    """Return whether two random halves of one arm's seeds are said to differ."""
     run = truth.planted(60, 4, "even", f"itself/{dice.random()}")
     return against_itself(run.tries, truth.CONTROL).startswith(("Better", "Worse", "Shown"))
 

@@ -56,7 +56,7 @@ def curve_covers(scenarios: int) -> World:
 
 
 def step_covers(tasks: int) -> World:
-    """A step of training has 8 rollouts of each task."""
+    """Play a step of training with 8 rollouts of each task."""
 
     def play(dice: random.Random) -> bool | None:
         flat = [end for ends in grouped(dice, tasks, 8) for end in ends]
@@ -66,7 +66,7 @@ def step_covers(tasks: int) -> World:
 
 
 def level_covers(dice: random.Random) -> bool | None:
-    """A level has 20 tasks with 8 rollouts each."""
+    """Play a level of 20 tasks with 8 rollouts each."""
     means = [sum(ends) / 8 for ends in grouped(dice, 20, 8)]
     level = {"mean": sum(means) / 20, "tasks": 20, "episodes": 160, "above": -1, "enough": ENOUGH}
     bar = cockpit.level_rows({"levels": [level]})[0]["bar"]
@@ -74,7 +74,7 @@ def level_covers(dice: random.Random) -> bool | None:
 
 
 def task_covers(dice: random.Random) -> bool | None:
-    """A task has 16 solo rollouts, at one rate of its own."""
+    """Play a task with 16 solo rollouts, at one rate of its own."""
     rate = dice.uniform(0.1, 0.9)
     return holds(wilson(sum(dice.random() < rate for _ in range(16)), 16), rate)
 
@@ -87,7 +87,7 @@ def accepted_covers(dice: random.Random) -> bool | None:
 
 
 def lane_covers(dice: random.Random) -> bool | None:
-    """A lane has 16 branches of one state."""
+    """Play a lane with 16 branches of one state."""
     rate = dice.uniform(0.05, 0.95)
     lane = cast(Any, SimpleNamespace(arm=drawn_arm(dice, 16, rate)))
     return holds(cast(Any, TreeLane.interval).fget(lane), rate)
@@ -115,7 +115,9 @@ def place_covers(dice: random.Random) -> bool | None:
 
 
 def asking_covers(dice: random.Random) -> bool | None:
-    """One arm finds a task's blocker more often; another question of either arm is needless in half of the tasks."""
+    """Play arms of which one finds a task's blocker more often.
+
+    Another question of either arm is needless in half of the tasks."""
     chances, rows = (0.7, 0.4), []
     for task in range(60):
         for arm, chance in zip(("gate", "always"), chances, strict=True):

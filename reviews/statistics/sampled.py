@@ -31,7 +31,7 @@ def blind_sample(actor: Actor, episodes: Iterable[str]) -> dict[str, bool | None
     if not by_queue:
         return {}
     can_be_drawn = set(worth.reviewable().filter(pk__in=every).values_list("pk", flat=True))
-    largest_first = sorted(queues.filter(pk__in=by_queue), key=lambda one: (-len(by_queue[one.pk]), one.created_at))
+    largest_first = sorted(queues.filter(pk__in=by_queue), key=lambda row: (-len(by_queue[row.pk]), row.created_at))
     for queue in largest_first:
         drawn = by_queue[queue.pk]
         highest = max(draw(queue.seed, episode) for episode in drawn)

@@ -253,7 +253,7 @@ def endpoints(plan: Plan, names: Iterable[str]) -> list[Endpoint]:
         place = bounds.places.get(endpoint_in(policy), "")
         used[place] += 1
         mine[place] += run == plan.run_id
-    # a word of a server that was taken back meanwhile is no limit any more
+    # what a server no longer says is no limit any more
     there = [place for place in asked_places if place in bounds.most]
     return [Endpoint(place, bounds.most[place], used[place], mine[place], place in bounds.learned) for place in there]
 

@@ -19,6 +19,7 @@ import { life, whenOver } from "../shell/page-life.js";
 import { OtherVersions } from "./other-versions.js";
 import { startPicker } from "./pick-tool.js";
 import { SAID } from "./saved-words.js";
+import { sayNear } from "./say-near.js";
 import { whenBack } from "../shell/connection.js";
 import { NO_CONTACT, isOut, outWords, post } from "../shell/post.js";
 import { CallBuilder, chosen } from "../forms/schema-form.js";
@@ -60,21 +61,6 @@ export function mount(swapTo) {
   form = document.querySelector("form[data-answer]");
   store = new Store(page.dataset.ask, globalThis.localStorage);
   [builder, decider, begun, saver, lease, claiming, swap] = [null, null, null, null, null, null, swapTo];
-}
-
-/**
- * Show words at a named place of the page; no words hide it.
- * @param {string} selector
- * @param {string} words
- * @param {boolean} [bad]
- */
-export function sayNear(selector, words, bad = false) {
-  /** @type {HTMLElement | null} */
-  const place = page.querySelector(selector);
-  if (!place) return;
-  place.textContent = visible(words);
-  place.classList.toggle("bad", bad);
-  place.hidden = !words;
 }
 
 const deliver = (path, body = new FormData(form), more = {}) => post(path, body, more);

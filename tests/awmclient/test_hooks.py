@@ -10,7 +10,7 @@ import pytest
 
 from awmclient.__main__ import main
 from awmclient.hooks import installing, running
-from awmclient.hooks.desk import Settings, settings_file
+from awmclient.hooks.desk import HookSettings, settings_file
 from awmclient.hooks.shown import VALUE_MAX, bounded, context_of
 from awmclient.hooks.tools import TOOLS, Event, decision_of, wants
 
@@ -49,9 +49,9 @@ def test_install_and_uninstall_leave_other_settings(tool):
 
 def test_token_is_private_and_not_in_the_tools_settings(capsys):
     assert main(["hook", "install", "claude-code", "--url", "http://desk"]) == 0
-    assert settings_file().stat().st_mode & 0o077 == 0 and Settings.load().token == "secret-token"
+    assert settings_file().stat().st_mode & 0o077 == 0 and HookSettings.load().token == "secret-token"
     assert "secret-token" not in TOOLS["claude-code"].settings().read_text() + capsys.readouterr().out
-    assert "secret-token" not in repr(Settings.load())
+    assert "secret-token" not in repr(HookSettings.load())
 
 
 @pytest.mark.parametrize("text", ["// with a comment\n{}", '{"hooks": {"Stop": {}}}', "[]"])
@@ -74,7 +74,7 @@ def test_settings_that_are_not_understood_stay(text, capsys):
     ],
 )
 def test_crash_decides_nothing_and_blocks_nothing(tool, sent, home):
-    Settings("http://127.0.0.1:9", "t", {}).save()
+    HookSettings("http://127.0.0.1:9", "t", {}).save()
     out = io.StringIO()
     assert running.run(tool, io.BytesIO(sent), out) == 0 and out.getvalue() == ""
     assert "Traceback" in (home / "XDG_STATE_HOME" / "awmclient" / "hook.log").read_text()

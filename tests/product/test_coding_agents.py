@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from awmclient.hooks import running
-from awmclient.hooks.desk import Settings
+from awmclient.hooks.desk import HookSettings
 from people.models import new_id
 from tests.running import ROOT, until
 
@@ -45,7 +45,7 @@ def desk(house, token, tmp_path, monkeypatch):
     """Hooks of this test ask the product, and keep their files in the test's folder."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    Settings(house.url, token, {"claude-code": 300}).save()
+    HookSettings(house.url, token, {"claude-code": 300}).save()
     return house
 
 
@@ -170,17 +170,17 @@ def test_questions_of_the_agent_are_a_form(tool, expert):
 
 
 def test_silence_leaves_the_prompt_to_the_terminal(desk, tool, token, expert):
-    Settings(desk.url, token, {"claude-code": 1}).save()
+    HookSettings(desk.url, token, {"claude-code": 1}).save()
     assert tool.prompt() is None
     assert [ask["status"] for ask in asks_of(tool, expert, "fell_back")] == ["fell_back"]
 
 
 def test_unreachable_desk_decides_nothing_and_keeps_steps(desk, tool, token, agent, expert):
-    Settings("http://127.0.0.1:9", token, {}).save()
+    HookSettings("http://127.0.0.1:9", token, {}).save()
     tool.hook("UserPromptSubmit", prompt="Build it again")
     assert tool.prompt() is None
     tool.made()
-    Settings(desk.url, token, {"claude-code": 300}).save()
+    HookSettings(desk.url, token, {"claude-code": 300}).save()
     with asking(tool, expert) as (waiting, ask):
         decide(expert, ask, "approve")
         assert decision_in(waiting.result(30)) == {"behavior": "allow"}
