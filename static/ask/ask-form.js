@@ -267,6 +267,7 @@ async function send(then, { path = form.action, anyway = false } = {}) {
     return field("text").focus();
   }
   if (isUploading(form)) return sayNear("[data-problem]", "Wait until your files are attached.", true);
+  if (form.dataset.blamed) blame([]);
   if (form.dataset.problems) return sayWrong();
   if (looks() && !(await startAnswer())) return;
   if (form.dataset.sending) return; // another press waited for the same claim
@@ -325,23 +326,26 @@ function noteProblem(words) {
   form.dataset.problems = words;
 }
 
-/** Say all that does not fit, also what only the server can check, and go to the first of it. */
+/** Say what does not fit, and go to the first of it. Then show at its fields what only the server can check. */
 async function sayWrong() {
-  const mine = form;
-  busy(true);
-  const { error } = await deliver(form.dataset.check);
-  if (form !== mine) return; // another ask is shown
-  busy(false);
-  if (error && isOut(error)) return cast(error);
+  const [mine, words] = [form, read()];
   decider?.showWrong();
-  const wrong = blame(error?.fields || []);
   sayNear("[data-problem]", form.dataset.problems, true);
+  const wrong = decider ? decider.wrong() : builder?.blame([]);
   wrong?.focus();
   wrong?.scrollIntoView({ block: "nearest" });
+  const { error } = await deliver(form.dataset.check);
+  if (form !== mine || form.dataset.frozen || form.dataset.sending || !same(words, read())) return; // about another text
+  if (error && isOut(error)) return cast(error);
+  blame(error?.fields || []);
+  sayNear("[data-problem]", form.dataset.problems, true);
 }
 
-/** Show what the server refused at its fields, and return the first field that does not fit. */
-const blame = (fields) => (decider || builder)?.blame(fields);
+/** Show at its fields what the server refuses, and return the first that does not fit. The next send asks it again. */
+function blame(fields) {
+  form.dataset.blamed = fields.length ? "yes" : "";
+  return (decider || builder)?.blame(fields);
+}
 
 function refused(error) {
   if (error.code === NO_CONTACT) {

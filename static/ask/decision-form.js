@@ -194,13 +194,16 @@ class CallCard {
   }
 
   /**
-   * Show why the server refused an argument.
-   * @param {string} argument
-   * @param {string} words
+   * Show which arguments the server refuses now, and why.
+   * @param {{path: (string | number)[], said: string}[]} places
    */
-  blame(argument, words) {
+  blame(places) {
+    this.blamed.clear();
     if (this.draft.verdict !== "edit") return;
-    this.blamed.set(argument, { words: visible(words), text: this.draft.texts?.[argument] });
+    for (const { path, said } of places) {
+      const argument = String(path[0] ?? "");
+      this.blamed.set(argument, { words: visible(said), text: this.draft.texts?.[argument] });
+    }
     this.#mark();
   }
 
@@ -279,7 +282,7 @@ class Approval {
   }
 
   blame(places) {
-    for (const { call, path, said } of places) this.cards.find((card) => card.call.id === call)?.blame(String(path[0] ?? ""), said);
+    for (const card of this.cards) card.blame(places.filter(({ call }) => call === card.call.id));
   }
 
   standing() {

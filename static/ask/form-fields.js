@@ -287,11 +287,12 @@ export class Form {
   }
 
   /**
-   * Show what the server refused at its fields.
+   * Show what the server refuses now at its fields.
    * @param {{path: (string | number)[], words: string}[]} places
    */
   blame(places) {
     const texts = this.#texts();
+    this.blamed.clear();
     for (const { path, words } of places) {
       const { key, path: at } = fieldAt(this.plan, path);
       const rest = path.slice(at.length).join(" › ");

@@ -387,11 +387,12 @@ export class CallBuilder {
   }
 
   /**
-   * Show what the server refused, each in its card, and return the first field that does not fit.
+   * Show what the server refuses now, each in its card, and return the first field that does not fit.
    * @param {{call: string, path: (string | number)[], said: string}[]} places
    */
   blame(places) {
     const cards = [...this.box.querySelectorAll("[data-call]")];
+    this.blamed = new WeakMap();
     for (const { call, path, said } of places) {
       const [card, name] = [cards[Number(call)], String(path[0] ?? "")];
       if (!card) continue;
