@@ -141,7 +141,7 @@ class Refusals(MiddlewareMixin):
         if request.path_info.startswith("/api/"):
             return None
         _unify_line_ends(request)
-        checked = ANSWERED if request.path.endswith("/answer") else frozenset[str]()
+        checked = ANSWERED if request.path.endswith(("/answer", "/check", "/amend")) else frozenset[str]()
         texts = [request.path, *_values(request.GET), *_values(request.POST, checked)]
         return self.process_exception(request, NotFound()) if any("\x00" in value for value in texts) else None
 

@@ -27,7 +27,7 @@ WORDS = re.compile(
 )
 IN_TEMPLATE = re.compile(r"95\s?%|\bintervals?\b|\b[Bb]etter\b|\b[Ww]orse\b|\bruled out\b|\b[Pp]roven\b")
 EXPRESSION = re.compile(r"{{(.*?)}}|{%(.*?)%}", re.DOTALL)
-SAYS = re.compile(r"(?:^|_)(?:interval|span|low|high|ci|sentence|finding|measured)$")
+SAYS = re.compile(r"(?:^|_)(?:interval|span|low|high|ci|sentence|finding|measured|itself)$")
 
 
 def in_python(text: str, module: str) -> set[str]:

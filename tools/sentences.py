@@ -137,7 +137,11 @@ SENTENCES = (
         "runs.statistics.self_control.against_itself",
         "task; its seeds in two random halves",
         ("Arm against itself: better or worse",),
-        ("runs.management.commands.controls Command.handle Command.help",),
+        (
+            "runs.management.commands.controls Command.handle Command.help",
+            "runs/run.html one.against_itself",
+            "runs.show.report _of_contrast",
+        ),
     ),
     Sentence(
         "help by draw",

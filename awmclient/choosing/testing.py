@@ -27,6 +27,8 @@ CHARS_PER_TOKEN = 8
 """A prompt with fewer tokens than characters of tools divided by this has no tools in it: texts have about four."""
 SLOTS_MOST = 10_000
 """The highest limit of episodes that ask one model at a time."""
+NO_WORD = (401, 403, 408, 429)
+"""Answers that say nothing of a server's slots: someone between refused, or is busy."""
 _MANUAL = (
     "Report that you are ready. This description is as long as those of real tools, so that the number of tokens that "
     "a server counts says whether its template gave the tool to the model. A tool of an application has a name, a "
@@ -85,7 +87,7 @@ async def slots_of(endpoint: EndpointConfig) -> int | None:
             answer = await http.get(url, params=dict(endpoint.query) or None, headers=headers | dict(endpoint.headers))
     except (httpx.HTTPError, httpx.InvalidURL, TimeoutError):
         return None
-    if answer.is_server_error:
+    if answer.is_server_error or answer.status_code in NO_WORD:
         return None
     try:
         slots = json.loads(answer.content)["total_slots"]

@@ -45,7 +45,7 @@ from experts.pages.answer import (
     typed_again,
 )
 from experts.record import advising, batch, closing, desk, queue
-from experts.rules.decisions import Misfit
+from experts.rules.decisions import Misfit, refusal_words
 from experts.rules.suggested_calls import UnfitCalls
 from experts.who import declining, policies
 from people.access import (
@@ -289,7 +289,7 @@ def _words(refused: AppError, actor: Actor, pk: str) -> str:
     holder = _holder(actor, pk) if isinstance(refused, LeaseLost) else ""
     if holder:
         return f"{clean(holder)} claimed this ask. Your text is saved with it."
-    return refused.words() if isinstance(refused, Misfit) else refused.message
+    return refusal_words(refused)
 
 
 @require_POST

@@ -21,7 +21,7 @@ from experts.looking import ReturnedByModel
 from experts.pages.answer import SentAnswer, decision_of, typed_again
 from experts.record import closing, links
 from experts.rules import decision_fields
-from experts.rules.decisions import for_people
+from experts.rules.decisions import refusal_words
 from people.errors import AppError, Invalid
 from people.requests import addresses
 from people.requests.forms import is_named, read
@@ -77,7 +77,7 @@ def _show(
         "said": advice,
         "lines": decided_lines(ask.typed, advice.decision) if advice is not None else [],
         "may_withdraw": mine and ask.consumed_at is None and ask.episode.is_live,
-        "problem": for_people(refused.message) if refused is not None else "",
+        "problem": refusal_words(refused) if refused is not None else "",
         "may_overrule": isinstance(refused, ReturnedByModel),
         "text": text,
         "decision": decision,

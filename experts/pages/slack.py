@@ -24,7 +24,7 @@ from experts.models import Ask
 from experts.notifications import KIND
 from experts.record import advising, closing, queue
 from experts.rules.call_fit import breaks_in
-from experts.rules.decisions import for_people
+from experts.rules.decisions import refusal_words
 from notices.models import Delivery
 from notices.record import slack
 from people.access import Actor, visible_or_404
@@ -175,7 +175,7 @@ def _submitted(payload: Mapping[str, Any], row: Delivery, actor: Actor, carried:
         advising.refuse_misfit(actor, ask, text, decision)
         slack_answers.send(row, actor, ask, text, decision, nonce, _held(actor, ask, carried))
     except AppError as refused:
-        return _problem(for_people(refused.message))
+        return _problem(refusal_words(refused))
     return HttpResponse()
 
 

@@ -124,8 +124,8 @@ def _refuse_unfit(actor: Actor, ask: Ask, now: datetime) -> None:
             raise NotForYou
         if (claims := policies.held_by(actor.key, now)) >= rules.capacity:
             raise AtCapacity(
-                f"You hold {count(claims, 'ask')}, and the limit is {rules.capacity:,}. Answer or release one of them "
-                "first: the queue marks them Claimed by you."
+                f"You hold {count(claims, 'ask')} in all your projects, and the limit is {rules.capacity:,}. Answer or "
+                "release one of them first: its queue marks it Claimed by you."
             )
 
 

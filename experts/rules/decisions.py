@@ -17,7 +17,7 @@ from awmclient.nouns.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES, Typ
 from episodes.closed_schemas import problem_of_form
 from episodes.tool_schemas import Checker, MisfitPlace
 from experts.rules.call_fit import schema_of, schemas_of
-from people.errors import Invalid, words_of
+from people.errors import AppError, Invalid, words_of
 from people.text.in_words import count
 from people.text.plain_text import clean
 
@@ -41,6 +41,11 @@ class Misfit(Invalid):
     def fields(self) -> list[dict[str, Any]]:
         """Return the places for a page, as `fields_at` does."""
         return fields_at(self.places)
+
+
+def refusal_words(refused: AppError) -> str:
+    """Return a refusal of an answer as forms, links and Slack say it."""
+    return refused.words() if isinstance(refused, Misfit) else for_people(refused.message)
 
 
 def fields_at(places: Iterable[tuple[str, MisfitPlace]]) -> list[dict[str, Any]]:

@@ -55,14 +55,15 @@ def refuse_unfit(calls: list[ToolCall] | None, tools: list[dict[str, Any]]) -> N
     # one budget of steps for all calls of an answer
     checker, messages, places = Checker(), list[str](), list[tuple[str, MisfitPlace]]()
     for number, call in enumerate(calls or []):
+        if len(messages) == SHOWN:
+            messages.append(f"{len(calls or []) - number} more not checked.")
+            break
         if call.name not in schemas:
             messages.append(f"The agent has no tool {clean(call.name)}.")
         elif misfits := checker.misfits(call.arguments, schemas[call.name], SHOWN):
             broken = "; ".join(clean(place.in_words()[:300]) for place in misfits)
             messages.append(f"{clean(call.name)}: {broken}.")
             places += [(str(number), place) for place in misfits]
-        if len(messages) == SHOWN:
-            break
     if messages:
         words = " ".join(messages)
         raise UnfitCalls(words if len(words) <= WORDS_MAX else f"{words[: WORDS_MAX - 1]}…", places)

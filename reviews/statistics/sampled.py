@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from datetime import datetime
 
 from episodes.models import Privilege
 from people.access import Actor, scoped
@@ -26,16 +27,20 @@ def blind_sample(actor: Actor, episodes: Iterable[str]) -> dict[str, bool | None
     queues = scoped(ReviewQueue.objects.filter(is_blind=True), actor.project)
     rows = Review.objects.filter(queue__in=queues, in_sample=True, other=None, gold="", episode__in=every)
     by_queue: dict[str, dict[str, str]] = defaultdict(dict)
-    for pk, episode, review in rows.values_list("queue_id", "episode_id", "pk"):
+    drawn_at: dict[str, datetime] = {}
+    for pk, episode, review, added_at in rows.values_list("queue_id", "episode_id", "pk", "created_at"):
         by_queue[pk][episode] = review
+        drawn_at[pk] = max(added_at, drawn_at.get(pk, added_at))
     if not by_queue:
         return {}
-    can_be_drawn = set(worth.reviewable().filter(pk__in=every).values_list("pk", flat=True))
+    can_be_drawn = dict(worth.reviewable().filter(pk__in=every).values_list("pk", "created_at"))
     largest_first = sorted(queues.filter(pk__in=by_queue), key=lambda row: (-len(by_queue[row.pk]), row.created_at))
     for queue in largest_first:
         drawn = by_queue[queue.pk]
         highest = max(draw(queue.seed, episode) for episode in drawn)
-        if all(episode in drawn for episode in can_be_drawn if draw(queue.seed, episode) <= highest):
+        # an episode that began after the draw, as by a retry, was in none of it
+        there = [episode for episode, began_at in can_be_drawn.items() if began_at <= drawn_at[queue.pk]]
+        if all(episode in drawn for episode in there if draw(queue.seed, episode) <= highest):
             return _agreed(drawn)
     return {}
 

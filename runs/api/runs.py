@@ -332,7 +332,7 @@ def asking(request: HttpRequest, run_id: str) -> AskingView:
     refuse_unknown(request)
     actor = actor_of(request)
     may_see_asking(actor)
-    compared = compare_run(actor, run_id)
+    compared = compare_run(actor, run_id, is_bare=True)
     run_asking = asking_of(compared) or RunAsking(0, [], [], [])
     arms = [{name: None if value == "" else value for name, value in row_of(one).items()} for one in run_asking.arms]
     return AskingView(

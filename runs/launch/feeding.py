@@ -207,7 +207,7 @@ def _is_being_verified(run_id: str) -> bool:
 def _next_of(run_id: str) -> str:
     """Call for the next try for the thread that ends one, in the same transaction: with nothing but the run itself to
     limit how many are live, these stay as many as they were, and need not be counted. Else nothing."""
-    if not relay.thread.is_free or limits.model_limits().most:
+    if not relay.thread.is_free or limits.may_limit(run_id):
         return ""
     with connection.cursor() as cursor:
         cursor.execute(NEXT, [timezone.now(), run_id])

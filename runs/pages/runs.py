@@ -303,7 +303,7 @@ def table_file(request: MemberRequest, pk: str, name: str) -> HttpResponse:
     """Return one table of a run's page as CSV."""
     if name not in TABLES:
         raise NotFound
-    text = in_csv(name, compare_run(request.actor, pk))
+    text = in_csv(name, compare_run(request.actor, pk, is_bare=True))
     headers = {"Content-Disposition": f'attachment; filename="run-{pk}-{name}.csv"'}
     return HttpResponse(text, content_type="text/csv; charset=utf-8", headers=headers)
 
@@ -314,7 +314,7 @@ def table_file(request: MemberRequest, pk: str, name: str) -> HttpResponse:
 def reward_charts(request: MemberRequest, pk: str) -> HttpResponse:
     """Return the charts of shaped rewards. They read every step, so the page requests them only when a user scrolls
     there."""
-    comparison = compare_run(request.actor, pk)
+    comparison = compare_run(request.actor, pk, is_bare=True)
     few = sum(arm.ended for arm in comparison.arms) <= one_run.REWARDS_DRAWN
     drawn = (
         charts.rewards(rewarding.rows(comparison.plan), comparison.arms, one_run.table_address(pk, "rewards"))

@@ -22,7 +22,7 @@ from awmclient.schema import AT_WORK_STATES
 from episodes.models import RUN_HERE, Episode, EpisodeState
 from people.text.in_words import count
 from people.text.plain_text import first_line
-from runs.models import ModelOutage, ModelSlots, Plan, PlanState
+from runs.models import Arm, ModelOutage, ModelSlots, Plan, PlanState
 
 MODEL = "model"
 FIRST = "agent"
@@ -209,6 +209,14 @@ def limited(plan: Plan) -> dict[str, str]:
         return {}
     asked = {arm.name: endpoint_of(arm.policy) for arm in plan.arms.all()}
     return {arm: places[name] for arm, name in asked.items() if name in places}
+
+
+def may_limit(run_id: str) -> bool:
+    """Return whether an arm of a run asks a model that has a limit."""
+    if not (places := model_limits().places):
+        return False
+    policies = Arm.objects.filter(plan=run_id).values_list("policy", flat=True)
+    return any(endpoint_of(policy) in places for policy in policies)
 
 
 def endpoint_in(policy: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ from episodes.stored import outcomes
 from episodes.stored.strip import BRIEFED
 from episodes.visible import visibility
 from experts.models import Ask, by_program
-from people.access import Actor, may_read, sees_outcomes, visible_or_404
+from people.access import Actor, holds, may_read, may_see_reviews, sees_outcomes, visible_or_404
 from people.errors import WrongScope
 from reviews.statistics.sampled import blind_sample
 from reviews.visible import rulings
@@ -118,8 +118,8 @@ def plan_of_run(actor: Actor, run_id: str) -> Plan:
     return plan
 
 
-def compare_run(actor: Actor, run_id: str) -> RunComparison:
-    """Read the tries of a run and compare its arms.
+def compare_run(actor: Actor, run_id: str, *, is_bare: bool = False) -> RunComparison:
+    """Read the tries of a run and compare its arms; a bare one has nothing beside its contrasts.
 
     Raises `WrongScope` for a token that sees no outcomes, `BlindReview` while one of its
     outcomes is withheld from this reviewer.
@@ -143,25 +143,29 @@ def compare_run(actor: Actor, run_id: str) -> RunComparison:
     # seeds that were added change nothing of the planned size
     planned = [one for one in tries if one.wave == 0]
     levels = [by_difficulty(one, planned, earlier) for one in compared]
-    compared, counts = _beside(actor, RunComparison(plan, counts, compared, tries, later, drawn, levels, claim_set))
-    return RunComparison(plan, counts, compared, tries, later, drawn, levels, claim_set)
+    comparison = RunComparison(plan, counts, compared, tries, later, drawn, levels, claim_set)
+    return comparison if is_bare else _beside(actor, comparison)
 
 
-def _beside(actor: Actor, comparison: RunComparison) -> tuple[list[Contrast], list[ArmCount]]:
-    """Return contrasts and arms with what is beside them: the same without the verifier's own errors, and the control
-    against itself."""
+def _beside(actor: Actor, comparison: RunComparison) -> RunComparison:
+    """Return the comparison of a run that has ended with what is beside it: the same without the verifier's own errors,
+    for who may see reviews, and the control against itself."""
     contrasts, arms, tries = comparison.contrasts, comparison.arms, comparison.tries
+    if any(each.is_open for each in tries if each.wave == 0):
+        return comparison
     if any(one.state == "final" for one in contrasts) and (itself := against_itself(tries, comparison.plan.control)):
         contrasts = [replace(one, against_itself=itself) for one in contrasts]
-    verdicts = blind_sample(actor, [each.episode for each in tries if each.complete is not None])
-    if not verdicts:
-        return contrasts, arms
-    # a repair can follow from the sample, and would then look better on it than elsewhere
-    before = first_tries_of(comparison) or tries
-    return (
-        [replace(one, corrected=corrected.difference(before, one, verdicts)) for one in contrasts],
-        [replace(arm, corrected=corrected.rate(before, arm.name, verdicts)) for arm in arms],
-    )
+    sampled = [each.episode for each in tries if each.wave == 0 and each.complete is not None]
+    verdicts = blind_sample(actor, sampled) if holds(actor, may_see_reviews) else {}
+    if verdicts:
+        # a repair can follow from the sample, and would then look better on it than elsewhere
+        first = first_tries_of(comparison)
+        read = first or tries
+        contrasts = [
+            replace(one, corrected=corrected.difference(read, one, verdicts, repaired=bool(first))) for one in contrasts
+        ]
+        arms = [replace(arm, corrected=corrected.rate(read, arm.name, verdicts, repaired=bool(first))) for arm in arms]
+    return replace(comparison, contrasts=contrasts, arms=arms)
 
 
 def claims_of(plan: Plan) -> tuple[Claims, str]:

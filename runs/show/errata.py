@@ -75,7 +75,7 @@ def _statements(campaign: Campaign) -> dict[str, str]:
 def _numbers(run: Run, *, is_planned: bool) -> dict[str, Any]:
     numbers: dict[str, Any] = {}
     if is_planned:
-        comparison = compare_run(system(run.project), run.pk)
+        comparison = compare_run(system(run.project), run.pk, is_bare=True)
         numbers["sentence"] = comparison.sentence
         numbers["statements"] = {
             **{f"{one.arm} against {one.control}": one.sentence for one in comparison.contrasts},

@@ -130,10 +130,12 @@ def _in_every_way(
     return estimates[0][0], reduce(lambda a, b: hull(a, b) or a, (one[1] for one in estimates if one))
 
 
-def difference(tries: Sequence[Try], contrast: Contrast, verdicts: Verdicts) -> Corrected | None:
+def difference(
+    tries: Sequence[Try], contrast: Contrast, verdicts: Verdicts, *, repaired: bool = False
+) -> Corrected | None:
     """Return the difference of an arm and the control as people would have judged it; None where it may not be read
     yet, is withheld, or the sample is too small. `tries` have the outcomes of before any repair: what was repaired can
-    follow from the sample."""
+    follow from the sample. `repaired`: outcomes beside it are those of after one."""
     if contrast.state != "final" or contrast.void or contrast.exclusions.withheld:
         return None
     planned = [each for each in tries if each.wave == 0 and each.arm in (contrast.arm, contrast.control)]
@@ -155,12 +157,13 @@ def difference(tries: Sequence[Try], contrast: Contrast, verdicts: Verdicts) -> 
     if result is None:
         return None
     numbers = f"{points(result[0])} {span_text(result[1])}"
-    return _corrected(result, planned, verdicts, (contrast.arm, contrast.control), numbers)
+    return _corrected(result, planned, verdicts, (contrast.arm, contrast.control), numbers, repaired)
 
 
-def rate(tries: Sequence[Try], arm: str, verdicts: Verdicts) -> Corrected | None:
-    """Return the rate of an arm's counted episodes as people would have judged them; None with too few verdicts."""
-    mine = [each for each in tries if each.arm == arm]
+def rate(tries: Sequence[Try], arm: str, verdicts: Verdicts, *, repaired: bool = False) -> Corrected | None:
+    """Return the rate of an arm's counted planned episodes as people would have judged them; None with too few
+    verdicts."""
+    mine = [each for each in tries if each.arm == arm and each.wave == 0]
     if any(each.is_open for each in mine):
         return None
 
@@ -175,7 +178,8 @@ def rate(tries: Sequence[Try], arm: str, verdicts: Verdicts) -> Corrected | None
     if result is None:
         return None
     value, (low, high) = result
-    return _corrected(result, mine, verdicts, (arm,), f"{value:.0%} [{100 * low:.0f}, {100 * high:.0f}]")
+    numbers = f"{value:.0%} [{100 * low:.0f}, {100 * high:.0f}]"
+    return _corrected(result, mine, verdicts, (arm,), numbers, repaired)
 
 
 def _lost(tries: Iterable[Try]) -> frozenset[tuple[str, str, int]]:
@@ -189,7 +193,12 @@ def _add(side: _Side, each: Try, verdict: bool | None, weight: float, lost: froz
 
 
 def _corrected(
-    result: tuple[float, Interval], tries: Sequence[Try], verdicts: Verdicts, arms: Sequence[str], numbers: str
+    result: tuple[float, Interval],
+    tries: Sequence[Try],
+    verdicts: Verdicts,
+    arms: Sequence[str],
+    numbers: str,
+    repaired: bool,
 ) -> Corrected:
     counted = [each for each in tries if each.complete is not None and each.episode in verdicts]
     judged = [(each, verdict) for each in counted if (verdict := verdicts[each.episode]) is not None]
@@ -202,5 +211,6 @@ def _corrected(
     numbers += f", {EXPLORATORY}."
     if missing:
         numbers += f" Counted in every way: {count(missing, 'drawn episode')} without a blind verdict."
-    words = f"Corrected for the verifier's own errors ({errors} wrong in a random blind sample): {numbers}"
+    when = " before the repair" if repaired else ""
+    words = f"Corrected for the verifier's own errors ({errors} wrong{when} in a random blind sample): {numbers}"
     return Corrected(*result, len(counted), of, wrong, words)

@@ -139,8 +139,10 @@ def _price(now: Price | None, first: Price | None) -> Price | None:
     lows = [each.interval[0] if each.interval else each.least for each in (now, first) if each is not None]
     bounds = [low for low in lows if low is not None]
     if len(bounds) < 2:
-        return Price(now.minutes, None, None, f"{lead}, so no price per success. {sentences.WIDENED}")
+        return Price(now.minutes, None, None, f"{lead}, so no price per success.")
     span = None if first is None or first.interval is None else hull(now.interval, first.interval)
+    if not all(each.per_success for each in (now, first) if each is not None):
+        lead += "; extra successes are not shown"
     if span is None:
         words = f"{lead}. An extra success, if any, costs at least {min(bounds):.1f} minutes. {sentences.WIDENED}"
         return Price(now.minutes, None, None, words, min(bounds))

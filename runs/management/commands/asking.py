@@ -38,7 +38,7 @@ class Command(BaseCommand):
             raise CommandError("--price is a number from 0 to 1.")
         actor = system_actor(options["project"])
         try:
-            comparison = compare_run(actor, run_named(actor.project, options["run"]).pk)
+            comparison = compare_run(actor, run_named(actor.project, options["run"]).pk, is_bare=True)
             fitted = fit_run(comparison, options["price"])
         except AppError as refused:
             raise CommandError(refused.message) from refused

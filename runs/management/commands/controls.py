@@ -28,7 +28,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         actor = system_actor(options["project"])
         try:
-            comparison = compare_run(actor, run_named(actor.project, options["run"]).pk)
+            comparison = compare_run(actor, run_named(actor.project, options["run"]).pk, is_bare=True)
         except AppError as refused:
             raise CommandError(refused.message) from refused
         for arm in comparison.arms:

@@ -86,7 +86,7 @@ class Command(BaseCommand):
             if not number.isdecimal():
                 raise CommandError("The number of seeds is a whole number.")
             return f"{run} has {planning.add_seeds(actor, run, int(number)).seeds} seeds"
-        return compare_run(actor, options["compare"]).sentence
+        return compare_run(actor, options["compare"], is_bare=True).sentence
 
     def _run(self, actor: Actor, named: str) -> str:
         """Return the ID of a run by its ID or name."""
