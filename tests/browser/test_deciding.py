@@ -190,7 +190,7 @@ def test_equal_calls_are_approved_by_one_press(desk, person, ask):
     page.keyboard.press("Control+Enter")  # a dialog, too
     expect(page.locator("[data-said]")).to_contain_text("Rejected 1 call.")
     fourth = ask("Reply?", kind="approval", calls=calls[0], on_timeout="reject")
-    expect(page.locator("[data-pill]")).to_contain_text("1 new")  # new rows wait while the list is in use
+    expect(page.locator("[data-pill]")).to_contain_text("1 more")  # new rows wait while the list is in use
     page.keyboard.press(".")
     page.locator(f'[data-key="{fourth[0]}"] input.tick').check()
     page.keyboard.press("y")

@@ -121,7 +121,7 @@ def test_nobody_hoards_and_the_own_lease_may_be_taken_again(asked, ada, edo):
     first, second, third = asked(), asked("May I refund?"), asked("Who decides?")
     queue.claim(edo, first.pk)
     queue.claim(edo, second.pk)
-    with pytest.raises(AtCapacity, match=r"^You hold 2 asks, and the limit is 2\. Answer or release one"):
+    with pytest.raises(AtCapacity, match=r"^You hold 2 asks in all your projects, and the limit is 2\. Answer or"):
         queue.claim(edo, third.pk)
     assert queue.claim(edo, first.pk)
 
