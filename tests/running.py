@@ -78,8 +78,9 @@ class Product:
         other.project = name
         return other
 
-    def token(self, scope: str, project: str = "") -> str:
+    def token(self, scope: str, project: str = "", behind: str = "script") -> str:
         words = ("createtoken", f"test {scope}", "--project", project or self.project, "--scope", scope)
+        words += ("--behind", behind)
         return self.manage(*words).strip().splitlines()[-1]
 
     def link(self, user: str, role: str, project: str = "") -> str:

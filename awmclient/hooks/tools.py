@@ -17,6 +17,8 @@ from awmclient.hooks.shown import schema_of
 Kind = Literal["prompt", "permission", "call", "answer", "end", "other"]
 DECIDERS = ("person", "standing")
 """Who can answer a prompt. A decision of a model leaves it to the terminal."""
+PROGRAMS = ("script", "model")
+"""Users of tokens whose answers, also those given ahead, leave it to the terminal, too."""
 REJECTED = "A person rejected this call."
 
 
@@ -161,6 +163,8 @@ def decision_of(event: Event, view: Mapping[str, Any]) -> PromptDecision | None:
     """Return the decision of a closed ask; None for everything that is not clearly one."""
     advice = view.get("advice")
     if view.get("status") != "answered" or not isinstance(advice, Mapping) or advice.get("by") not in DECIDERS:
+        return None
+    if advice.get("behind") in PROGRAMS:
         return None
     typed = advice.get("decision")
     if not isinstance(typed, Mapping):

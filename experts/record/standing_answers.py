@@ -21,7 +21,7 @@ from awmclient.nouns.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES
 from awmclient.schema import StandingAnswerBody
 from episodes.find.selection import run_named
 from episodes.models import ExpertMode
-from experts.models import Advice, Ask, AskStatus, Desk, Privilege, StandingAnswer
+from experts.models import Advice, Ask, AskStatus, Desk, Privilege, StandingAnswer, is_program
 from experts.record import closing
 from experts.rules.call_fit import breaks_in
 from experts.rules.risk import is_high
@@ -143,7 +143,8 @@ def decided_by_standing(ask: Ask, desk: Desk | None = None) -> Advice | None:
         return None
     for standing in taken.values():
         standing.save(update_fields=["used"])
-    first = next(iter(taken.values()))
+    # one that a program gave makes the whole decision a program's
+    first = min(taken.values(), key=lambda row: not is_program(row.author_key, _behind(row)))
     calls = [{"id": call["id"], "verdict": "approve", "arguments": call["arguments"]} for call in ask.typed["calls"]]
     return Advice.objects.create(
         ask=ask,
@@ -155,8 +156,13 @@ def decided_by_standing(ask: Ask, desk: Desk | None = None) -> Advice | None:
         source="cache",
         author=first.author,
         author_key=first.author_key,
+        behind=_behind(first),
         privilege=ask.privilege,
     )
+
+
+def _behind(standing: StandingAnswer) -> str:
+    return standing.token.behind if standing.token else ""
 
 
 def _of_authors_who_could(ask: Ask, ahead: list[StandingAnswer], desk: Desk) -> list[StandingAnswer]:

@@ -85,6 +85,10 @@ def test_crash_decides_nothing_and_blocks_nothing(tool, sent, home):
     [
         ({"status": "answered", "advice": {"by": "person", "decision": APPROVED}}, True),
         ({"status": "answered", "advice": {"by": "standing", "decision": APPROVED}}, True),
+        ({"status": "answered", "advice": {"by": "person", "behind": "person", "decision": APPROVED}}, True),
+        ({"status": "answered", "advice": {"by": "person", "behind": "script", "decision": APPROVED}}, False),
+        ({"status": "answered", "advice": {"by": "person", "behind": "model", "decision": APPROVED}}, False),
+        ({"status": "answered", "advice": {"by": "standing", "behind": "script", "decision": APPROVED}}, False),
         ({"status": "answered", "advice": {"by": "model", "decision": APPROVED}}, False),
         ({"status": "answered", "advice": {"by": "timeout", "decision": APPROVED}}, False),
         ({"status": "open", "advice": {"by": "person", "decision": APPROVED}}, False),

@@ -49,7 +49,7 @@ def test_three_prompts_one_of_them_edited(house, claude):
     turns = [[call(number, "Bash", {"command": line})] for number, line in enumerate(commands)]
     with model([*turns, [text("All is made.")]]) as server:
         _, work = claude(server)
-        expert = house.http(house.token("expert"))
+        expert = house.http(house.token("expert", behind="person"))
         for number, (verdict, made) in enumerate([("approve", "made1.txt"), ("edit", "other.txt"), ("reject", "")]):
             ask = asks_in(expert, work)[0]
             arguments = ask["typed"]["calls"][0]["arguments"]
@@ -77,7 +77,7 @@ def test_question_is_answered_at_the_desk(house, claude):
     asked = {"questions": [{"question": "Which color?", "header": "Color", "options": options, "multiSelect": False}]}
     with model([[call(1, "AskUserQuestion", asked)], [text("Thanks.")]]) as server:
         terminal, work = claude(server)
-        expert = house.http(house.token("expert"))
+        expert = house.http(house.token("expert", behind="person"))
         ask = asks_in(expert, work)[0]
         assert ask["kind"] == "choice"
         decide(expert, ask, decision={"chosen": ["2"]})
@@ -90,7 +90,7 @@ def test_question_is_answered_at_the_desk(house, claude):
 def test_terminal_answers_first(house, claude, key, is_made):
     with model([[call(1, "Bash", {"command": "echo 1 > made.txt"})], [text("Thanks.")]]) as server:
         terminal, work = claude(server)
-        expert = house.http(house.token("expert"))
+        expert = house.http(house.token("expert", behind="person"))
         ask = asks_in(expert, work)[0]
         terminal.shows("Do you want to proceed?")
         terminal.press(key)

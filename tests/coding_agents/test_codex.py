@@ -58,7 +58,7 @@ def test_prompts_are_approved_and_rejected_at_the_desk(house, codex):
     turns = [[command(1, "echo 1 > made1.txt")], [command(2, "echo 2 > made2.txt")], [text("Done.")]]
     with model(turns) as server:
         terminal, work = codex(server)
-        expert, agent = house.http(house.token("expert")), house.http(house.token("agent"))
+        expert, agent = house.http(house.token("expert", behind="person")), house.http(house.token("agent"))
         ask = asks_in(expert, work)[0]
         call_ = ask["typed"]["calls"][0]
         assert (call_["arguments"]["command"], call_["reason"]) == ("echo 1 > made1.txt", "Make a file")
@@ -76,7 +76,7 @@ def test_prompts_are_approved_and_rejected_at_the_desk(house, codex):
 def test_silence_leaves_the_prompt_to_the_terminal(house, codex):
     with model([[command(1, "echo 1 > made.txt")], [text("Thanks.")]]) as server:
         terminal, work = codex(server, "--deadline", "10")
-        asks_in(house.http(house.token("expert")), work)
+        asks_in(house.http(house.token("expert", behind="person")), work)
         terminal.shows("Would you like to run the following command?")
         terminal.press("y")
         until((work / "made.txt").exists, 60)

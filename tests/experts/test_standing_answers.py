@@ -20,6 +20,7 @@ from experts.record import advising, closing, queue, standing_answers
 from people.access import bearer
 from people.errors import AppError, Forbidden, Invalid
 from people.models import ApiToken, AuditEntry, Membership
+from people.record.members import issue_token
 from tests.browsing import as_person, html
 from tests.reading import steps_read_by
 
@@ -197,6 +198,14 @@ def test_that_of_a_token_ends_with_the_token(edo, asked):
     token.revoked_at = timezone.now()
     token.save()
     assert asked(**approval(REPLY)).is_open
+
+
+@pytest.mark.parametrize("behind", ["person", "script", "model"])
+def test_its_decision_says_who_is_behind_its_token(ada, edo, asked, behind):
+    give(edo, arguments=REPLY)
+    give(bearer(issue_token(ada, "clerk", "expert", behind=behind)[0]), arguments={"ticket": 1})
+    assert asked(**approval(REPLY)).accepted.value().behind is None
+    assert asked(**approval({"ticket": 1})).accepted.value().behind == behind
 
 
 def test_it_answers_nothing_where_only_models_may(edo, asked, models):

@@ -31,7 +31,7 @@ def agent(house):
 
 @pytest.fixture(scope="module")
 def expert(house):
-    with house.http(house.token("expert")) as http:
+    with house.http(house.token("expert", behind="person")) as http:
         yield http
 
 
@@ -100,7 +100,7 @@ def answer(expert, ask, decision, text=""):
 
 
 def decide(expert, ask, verdict, arguments=None, **more):
-    call = {"id": "1", "verdict": verdict, "arguments": arguments or COMMAND, **more}
+    call = {"id": "1", "verdict": verdict, "arguments": arguments or ask["typed"]["calls"][0]["arguments"], **more}
     answer(expert, ask, {"calls": [call]})
 
 
@@ -216,6 +216,21 @@ def test_standing_answer_approves_without_a_person(tool, expert):
     body = {"tool": "Bash", "arguments": arguments, "any_value": ["description"], "until": until_}
     assert expert.post("/standing-answers", json=body).status_code == 201
     assert decision_in(tool.prompt(arguments={**arguments, "description": "Build"})) == {"behavior": "allow"}
+
+
+@pytest.mark.parametrize("is_ahead", [False, True])
+def test_answer_of_a_program_leaves_it_to_the_terminal(tool, house, expert, is_ahead):
+    arguments = {"command": f"make {tool.session}"}
+    with house.http(house.token("expert", behind="model")) as bot, ThreadPoolExecutor(1) as pool:
+        if is_ahead:
+            until_ = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+            body = {"tool": "Bash", "arguments": arguments, "until": until_}
+            assert bot.post("/standing-answers", json=body).status_code == 201
+        waiting = pool.submit(tool.prompt, arguments=arguments)
+        if not is_ahead:
+            decide(bot, until(lambda: next(iter(asks_of(tool, expert)), None), 30), "approve")
+        assert waiting.result(30) is None
+    assert [ask["status"] for ask in asks_of(tool, expert, "answered")] == ["answered"]
 
 
 def test_stopped_hook_withdraws_its_ask(tool, agent, expert):
