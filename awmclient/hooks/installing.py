@@ -127,11 +127,15 @@ def _problem_of(settings: HookSettings) -> str:
 
 
 def _program(tool: ClaudeCode) -> list[str]:
-    """Return the command of the hook. `-P`: a folder in which a tool works must not bring modules of its own."""
+    """Return the command of the hook. `-I`: neither the folder in which a tool works nor `PYTHONPATH` brings modules."""
     root = str(Path(__file__).resolve().parents[2])
-    installed = root in {*site.getsitepackages(), site.getusersitepackages(), sysconfig.get_path("purelib")}
-    path = [] if installed else ["env", f"PYTHONPATH={root}"]
-    return [*path, sys.executable, "-P", "-m", *MARK.split(), tool.name]
+    words = [*MARK.split(), tool.name]
+    if root in {*site.getsitepackages(), sysconfig.get_path("purelib")}:
+        return [sys.executable, "-I", "-m", *words]
+    code = (
+        f"import sys; sys.path.insert(0, {root!r}); from awmclient.__main__ import main; sys.exit(main(sys.argv[2:]))"
+    )
+    return [sys.executable, "-I", "-c", code, *words]
 
 
 def _add(hooks: dict[str, Any], tool: ClaudeCode, deadline_s: int) -> None:

@@ -82,7 +82,7 @@ def _ask(tool: ClaudeCode, event: Event, desk: DeskCalls, deadline_s: int) -> Pr
     terminal = Terminal(event)
     fields = {
         "question": question_of(tool, event)[:QUESTION_MAX],
-        "context": context_of(event.name, event.arguments, event.cwd, event.mode)[:CONTEXT_MAX],
+        "context": context_of(event.name, event.arguments, event.cwd, event.mode, tool.folder)[:CONTEXT_MAX],
         "deadline_s": deadline_s,
         "on_timeout": "no_advice",
         **wants(tool, event),

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from awmclient.hooks.desk import DeskAway, DeskCalls, Refusal, folder, write_private
-from awmclient.hooks.shown import bounded, repository_of
+from awmclient.hooks.shown import bounded, machine, repository_of
 from awmclient.hooks.tools import ClaudeCode, Event, PromptDecision
 
 KEPT_STEPS = 500
@@ -128,13 +128,14 @@ class HookedSession:
         event, tool = self.event, self.tool
         top, branch = repository_of(event.cwd)
         name = f"{tool.label} in {top or event.cwd or 'a folder'}"[:200]
-        key = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        place = json.dumps([tool.name, top or event.cwd, machine()])
+        key = hashlib.sha256(place.encode()).hexdigest()[:32]
         task = event.text.strip()[:20_000] if event.kind == "prompt" else ""
         body = {
             "key": self.state["key"], "task": task or f"A session of {tool.label}", "environment": tool.name,
             "expert": "plain", "policy": {"kind": "coding-agent", "name": tool.name},
         }  # fmt: skip
-        meta = {"cwd": event.cwd, "repository": top, "branch": branch, "session": event.session}
+        meta = {"cwd": event.cwd, "repository": top, "branch": branch, "machine": machine(), "session": event.session}
         note = {"kind": "note", "content": name, "meta": {**meta, "transcript": event.transcript}}
         return [{"name": name, "key": f"hook:{key}"}, body, note]
 

@@ -17,22 +17,41 @@ CONTEXT_MAX = 60_000
 QUESTION_MAX = 2000
 VALUE_MAX = 100_000
 LISTED = 20
+PLACE = "runs in"
+"""The argument of a proposed call that says folder and machine: what approves it ahead covers no other place."""
 
 
-def context_of(name: str, arguments: Mapping[str, Any], cwd: str, mode: str = "") -> str:
+def context_of(name: str, arguments: Mapping[str, Any], cwd: str, mode: str = "", label: str = "Folder") -> str:
     """Return where a call would run and what it changes, within the limit of a context."""
     repository, branch = repository_of(cwd)
-    lines = [f"Folder: {cwd}"]
+    lines = [f"{label}: {on_one_line(cwd)}", f"Machine: {machine()}"]
     if repository:
-        lines.append(f"Repository: {repository}" + (f", branch {branch}" if branch else ""))
+        lines.append(f"Repository: {on_one_line(repository)}" + (f", branch {on_one_line(branch)}" if branch else ""))
     if mode:
-        lines.append(f"Permission mode: {mode}")
+        lines.append(f"Permission mode: {on_one_line(mode)}")
     if signs := unusual(arguments):
         lines.append("Characters outside ASCII, some can look like others: " + ", ".join(signs))
     if change := difference(name, arguments, cwd):
         lines += ["", change]
     text = "\n".join(lines)
     return text if len(text) <= CONTEXT_MAX else text[:CONTEXT_MAX] + "\n(cut; the call has all of it)"
+
+
+def machine() -> str:
+    """Return the name of this machine."""
+    return on_one_line(os.uname().nodename)
+
+
+def placed(arguments: Mapping[str, Any], cwd: str) -> dict[str, Any]:
+    """Return the arguments of a call with the place where it runs. Raises `ValueError` if the call has such a name."""
+    if PLACE in arguments:
+        raise ValueError(f"A call has an argument that is named {PLACE!r}.")
+    return {**arguments, PLACE: f"{on_one_line(cwd)} on {machine()}"}
+
+
+def on_one_line(name: str) -> str:
+    """Return a name as it is, or as Python writes it if it has line breaks or other signs that no one sees."""
+    return name if name.isprintable() else repr(name)
 
 
 def repository_of(cwd: str) -> tuple[str, str]:
@@ -50,14 +69,14 @@ def repository_of(cwd: str) -> tuple[str, str]:
 
 
 def unusual(value: Any) -> list[str]:
-    """Return the characters outside ASCII in a call as codes, the first ones of each kind.
+    """Return the characters outside ASCII in a call as codes, the first ones of them, and whether there are others.
 
     >>> unusual({"command": "cat p\\u0430ss"})
     ['U+0430']
     """
     signs: dict[str, None] = {}
     stack = [value]
-    while stack and len(signs) < LISTED:
+    while stack and len(signs) <= LISTED:
         part = stack.pop()
         if isinstance(part, str):
             if not part.isascii():
@@ -66,15 +85,18 @@ def unusual(value: Any) -> list[str]:
             stack += [*part.keys(), *part.values()]
         elif isinstance(part, list):
             stack += part
-    return list(signs)[:LISTED]
+    return [*list(signs)[:LISTED], *(["and others"] if len(signs) > LISTED else [])]
 
 
 def difference(name: str, arguments: Mapping[str, Any], cwd: str) -> str:
     """Return what a call would change in a file as a unified diff; empty for a call that changes none as text."""
-    file = str(arguments.get("file_path") or arguments.get("filePath") or "")
-    if not file:
+    named = str(arguments.get("file_path") or arguments.get("filePath") or "")
+    if not named:
         return ""
+    file, path = on_one_line(named), os.path.join(cwd, named)
     edits = arguments.get("edits") if isinstance(arguments.get("edits"), list) else [arguments]
+    is_link = "\0" not in path and os.path.realpath(path) != os.path.abspath(path)
+    leads_to = [f"Leads to: {on_one_line(os.path.realpath(path))}"] if is_link else []
     parts = []
     for edit in edits or []:
         before = edit.get("old_string", edit.get("oldString")) if isinstance(edit, dict) else None
@@ -83,8 +105,9 @@ def difference(name: str, arguments: Mapping[str, Any], cwd: str) -> str:
             parts.append(_unified(file, before, after))
     content = arguments.get("content")
     if not parts and isinstance(content, str):
-        parts.append(_unified(file, _content_of(os.path.join(cwd, file)), content))
-    return "\n".join(parts)
+        before, why = _content_of(path)
+        parts.append(f"{file}: not compared: {why}" if why else _unified(file, before, content))
+    return "\n".join([*leads_to, *parts])
 
 
 def _unified(file: str, before: str, after: str) -> str:
@@ -97,13 +120,18 @@ def _unified(file: str, before: str, after: str) -> str:
     return "\n".join(lines)
 
 
-def _content_of(file: str) -> str:
+def _content_of(file: str) -> tuple[str, str]:
+    """Return the text of a file, empty if there is none, and why it cannot be compared."""
     try:
-        if os.path.isfile(file) and os.path.getsize(file) <= DIFF_FROM:
-            return Path(file).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    return ""
+        if not os.path.lexists(file):
+            return "", ""
+        if not os.path.isfile(file):
+            return "", "no file"
+        if os.path.getsize(file) > DIFF_FROM:
+            return "", "larger than 1 MB"
+        return Path(file).read_text(encoding="utf-8", errors="replace"), ""
+    except (OSError, ValueError) as error:
+        return "", f"it cannot be read ({type(error).__name__})"
 
 
 def bounded(value: Any) -> Any:
@@ -118,10 +146,11 @@ def bounded(value: Any) -> Any:
 
 
 def schema_of(arguments: Mapping[str, Any], can_edit: bool) -> dict[str, Any]:
-    """Return the schema of an edit: the same arguments with values of the same types, or nothing but these."""
+    """Return the schema of an edit: the same arguments with values of the same types, or nothing but these. No edit
+    changes where a call runs."""
     if not can_edit:
         return {"const": dict(arguments)}
-    properties = {name: _type_of(value) for name, value in arguments.items()}
+    properties = {name: _type_of(value) for name, value in arguments.items()} | {PLACE: {"const": arguments[PLACE]}}
     return {"type": "object", "properties": properties, "required": [*arguments], "additionalProperties": False}
 
 

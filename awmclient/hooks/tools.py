@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from awmclient.hooks.shown import schema_of
+from awmclient.hooks.shown import PLACE, placed, schema_of
 
 Kind = Literal["prompt", "permission", "call", "answer", "end", "other"]
 DECIDERS = ("person", "standing")
@@ -56,6 +56,8 @@ class ClaudeCode:
     label: ClassVar[str] = "Claude Code"
     deadline_s: ClassVar[int] = 1800
     can_edit: ClassVar[bool] = True
+    folder: ClassVar[str] = "Folder"
+    """How the context names the folder of a session."""
     events: ClassVar[dict[str, Kind]] = {
         "UserPromptSubmit": "prompt",
         "PermissionRequest": "permission",
@@ -107,6 +109,7 @@ class Codex(ClaudeCode):
     label = "Codex"
     deadline_s = 120
     can_edit = False
+    folder = "Folder of the session (a call can name another)"
     events: ClassVar[dict[str, Kind]] = {
         "UserPromptSubmit": "prompt",
         "PermissionRequest": "permission",
@@ -139,11 +142,12 @@ def wants(tool: ClaudeCode, event: Event) -> dict[str, Any]:
         fields = {str(number): _field_of(one) for number, one in enumerate(questions, 1)}
         schema = {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
         return {"kind": "form", "response_schema": schema}
+    arguments = placed(event.arguments, event.cwd)
     call = {
         "id": "1",
         "name": event.name[:200] or "tool",
-        "arguments": event.arguments,
-        "schema": schema_of(event.arguments, tool.can_edit),
+        "arguments": arguments,
+        "schema": schema_of(arguments, tool.can_edit),
     }
     if reason := str(event.arguments.get("description") or event.arguments.get("justification") or "").strip():
         call["reason"] = reason[:2000]
@@ -175,7 +179,8 @@ def decision_of(event: Event, view: Mapping[str, Any]) -> PromptDecision | None:
         call = calls[0] if len(calls) == 1 and isinstance(calls[0], Mapping) else {}
         if call.get("verdict") not in ("approve", "edit", "reject"):
             return None
-        return PromptDecision(call["verdict"], by, dict(call.get("arguments") or {}), str(call.get("reason") or words))
+        arguments = {name: value for name, value in (call.get("arguments") or {}).items() if name != PLACE}
+        return PromptDecision(call["verdict"], by, arguments, str(call.get("reason") or words))
     answers = _answers_of(_questions_of(event), typed)
     return PromptDecision("edit", by, {**event.arguments, "answers": answers}) if answers else None
 

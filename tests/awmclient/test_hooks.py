@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import shlex
 import subprocess
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from awmclient.__main__ import main
 from awmclient.hooks import installing, running
 from awmclient.hooks.desk import HookSettings, settings_file
-from awmclient.hooks.shown import VALUE_MAX, bounded, context_of
+from awmclient.hooks.shown import DIFF_FROM, LISTED, PLACE, VALUE_MAX, bounded, context_of, unusual
 from awmclient.hooks.tools import TOOLS, Event, decision_of, wants
 
 OTHERS = {
@@ -19,7 +23,7 @@ OTHERS = {
     "hooks": {"PostToolUse": [{"matcher": "Edit", "hooks": [{"type": "command", "command": "format"}]}]},
 }
 APPROVED = {"calls": [{"id": "1", "verdict": "approve", "arguments": {"command": "ls"}}]}
-CALL = Event("permission", "s", name="Bash", arguments={"command": "ls"})
+CALL = Event("permission", "s", cwd="/work", name="Bash", arguments={"command": "ls"})
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +109,20 @@ def test_decision_needs_a_person_and_a_verdict(view, decides):
 
 def test_tool_that_takes_no_edit_asks_for_none():
     schema = wants(TOOLS["codex"], CALL)["calls"][0]["schema"]
-    assert schema == {"const": {"command": "ls"}}
+    assert schema == {"const": {"command": "ls", PLACE: f"/work on {os.uname().nodename}"}}
+
+
+def test_place_of_a_call_is_pinned_and_not_printed():
+    here, there = (wants(TOOLS["claude-code"], replace(CALL, cwd=cwd))["calls"][0] for cwd in ("/work", "/other"))
+    assert here["arguments"] != there["arguments"] and here["schema"]["properties"][PLACE] == {
+        "const": here["arguments"][PLACE]
+    }
+    edited = {"id": "1", "verdict": "edit", "arguments": {**here["arguments"], "command": "ls -l"}}
+    view = {"status": "answered", "advice": {"by": "person", "decision": {"calls": [edited]}}}
+    decision = decision_of(CALL, view)
+    assert decision is not None and decision.arguments == {"command": "ls -l"}
+    with pytest.raises(ValueError, match=PLACE):
+        wants(TOOLS["claude-code"], replace(CALL, arguments={PLACE: "/elsewhere"}))
 
 
 def test_difference_and_signs_outside_ascii_are_shown(tmp_path):
@@ -119,20 +136,46 @@ def test_difference_and_signs_outside_ascii_are_shown(tmp_path):
     assert "-two\n+2" in context_of("Edit", edit, str(tmp_path))
 
 
+def test_what_is_not_shown_is_said(tmp_path):
+    assert unusual("".join(map(chr, range(0x400, 0x400 + LISTED))))[-1] == "U+0413"
+    assert unusual("".join(map(chr, range(0x400, 0x401 + LISTED))))[LISTED:] == ["and others"]
+    (tmp_path / "large.txt").write_text("x" * (DIFF_FROM + 1))
+    (tmp_path / "link.txt").symlink_to("large.txt")
+    text = context_of("Write", {"file_path": "link.txt", "content": "x"}, str(tmp_path))
+    assert f"Leads to: {tmp_path / 'large.txt'}\nlink.txt: not compared: larger than 1 MB" in text
+    (tmp_path / "large.txt").unlink()
+    assert f"Leads to: {tmp_path / 'large.txt'}" in context_of("Edit", {"file_path": "link.txt"}, str(tmp_path))
+
+
+def test_names_with_line_breaks_fake_no_line(tmp_path):
+    text = context_of("Write", {"file_path": "a\nMachine: b", "content": "x"}, "/work\nRepository: /b", "default\nx")
+    assert text.startswith("Folder: '/work\\nRepository: /b'\n") and "Permission mode: 'default\\nx'" in text
+    assert [line for line in text.splitlines() if line.startswith(("Machine: b", "Repository"))] == []
+
+
 def test_long_results_are_cut():
     cut = bounded({"stdout": "x" * (VALUE_MAX + 1)})["stdout"]
     assert len(cut) < VALUE_MAX + 100 and cut.endswith("(cut, 100,001 characters)")
 
 
-def test_hook_loads_no_large_package_and_no_module_of_its_folder(tmp_path):
-    (tmp_path / "json.py").write_text("raise SystemExit('a module of the folder was loaded')")
-    (tmp_path / "awmclient").mkdir()
-    (tmp_path / "awmclient" / "__init__.py").write_text("raise SystemExit('a module of the folder was loaded')")
-    program = installing._program(TOOLS["claude-code"])
-    assert "-P" in program
-    code = "import sys; from awmclient.hooks import running; print(*sys.modules)"
-    command = [*program[: program.index("-m")], "-c", code]
-    loaded = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split()
-    assert (
-        not {"httpx", "pydantic", "asyncio", "argparse", "difflib"} & set(loaded) and "awmclient.hooks.desk" in loaded
-    )
+def test_hook_loads_no_large_package_and_no_module_of_its_folder(home):
+    work = home / "work"
+    (work / "awmclient").mkdir(parents=True)
+    for file in ("json.py", "awmclient/__init__.py"):
+        (work / file).write_text("raise SystemExit('a module of the folder was loaded')")
+    python, *words = installing._program(TOOLS["claude-code"])
+    assert installing.MARK in shlex.join(words)
+    done = subprocess.run(
+        [python, "-X", "importtime", *words], cwd=work, input="{}", env={**os.environ, "PYTHONPATH": "."},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert done.returncode == 0 and "KeyError" in (home / "XDG_STATE_HOME/awmclient/hook.log").read_text()
+    assert not {"httpx", "pydantic", "asyncio", "argparse", "difflib"} & loaded and "awmclient.hooks.desk" in loaded
+
+
+def test_installed_package_is_started_without_a_path(monkeypatch):
+    root = str(Path(installing.__file__).parents[2])
+    monkeypatch.setattr(installing.site, "getsitepackages", lambda: [root])
+    words = installing._program(TOOLS["codex"])[1:]
+    assert words == ["-I", "-m", "awmclient", "hook", "run", "codex"]

@@ -17,6 +17,7 @@ import pytest
 
 from awmclient.hooks import running
 from awmclient.hooks.desk import HookSettings
+from awmclient.hooks.shown import PLACE
 from people.models import new_id
 from tests.running import ROOT, until
 
@@ -117,7 +118,8 @@ def test_session_is_an_episode_with_its_approval(tool, agent, expert):
     with asking(tool, expert) as (waiting, ask):
         assert ask["question"] == "May Claude Code run this command?" and ask["task"] == "Build it again"
         call = ask["typed"]["calls"][0]
-        assert (call["name"], call["arguments"], call["reason"]) == ("Bash", COMMAND, "Remove the build")
+        assert (call["name"], call["reason"]) == ("Bash", "Remove the build")
+        assert call["arguments"] == {**COMMAND, PLACE: f"{tool.cwd} on {os.uname().nodename}"}
         decide(expert, ask, "approve")
         assert decision_in(waiting.result(30)) == {"behavior": "allow"}
     tool.made()
@@ -132,7 +134,7 @@ def test_session_is_an_episode_with_its_approval(tool, agent, expert):
 def test_edited_call_is_what_runs(tool, agent, expert):
     edited = {**COMMAND, "command": "rm -r build/cache"}
     with asking(tool, expert) as (waiting, ask):
-        decide(expert, ask, "edit", edited)
+        decide(expert, ask, "edit", {**ask["typed"]["calls"][0]["arguments"], **edited})
         assert decision_in(waiting.result(30)) == {"behavior": "allow", "updatedInput": edited}
     tool.made(edited)
     tool.hook("Stop", last_assistant_message="Done.")
@@ -210,12 +212,29 @@ def test_rejection_in_the_terminal_withdraws_the_ask(tool, agent, expert, tmp_pa
     assert agent.get(f"/asks/{ask['id']}").json()["status"] == "cancelled"
 
 
-def test_standing_answer_approves_without_a_person(tool, expert):
-    arguments = {"command": f"make {tool.session}"}
-    until_ = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
-    body = {"tool": "Bash", "arguments": arguments, "any_value": ["description"], "until": until_}
-    assert expert.post("/standing-answers", json=body).status_code == 201
-    assert decision_in(tool.prompt(arguments={**arguments, "description": "Build"})) == {"behavior": "allow"}
+def test_standing_answer_approves_in_its_folder(tool, expert, tmp_path):
+    arguments = {"command": f"make {tool.session}", "description": "Build"}
+    with asking(tool, expert, arguments=arguments) as (waiting, ask):
+        equal = {name: value for name, value in ask["typed"]["calls"][0]["arguments"].items() if name != "description"}
+        until_ = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+        body = {"tool": "Bash", "arguments": equal, "any_value": ["description"], "until": until_}
+        assert expert.post("/standing-answers", json=body).status_code == 201
+        assert decision_in(waiting.result(30)) == {"behavior": "allow"}
+    assert decision_in(tool.prompt(arguments={**arguments, "description": "Again"})) == {"behavior": "allow"}
+    other = Tool(tmp_path / "other")
+    with asking(other, expert, arguments=arguments) as (waiting, ask):
+        decide(expert, ask, "reject")
+        assert decision_in(waiting.result(30))["behavior"] == "deny"
+
+
+def test_edit_cannot_change_where_a_call_runs(tool, expert):
+    with asking(tool, expert) as (waiting, ask):
+        lease = expert.post(f"/asks/{ask['id']}/claim").json()
+        call = {"id": "1", "verdict": "edit", "arguments": {**COMMAND, PLACE: "/ on other"}}
+        body = {"lease_token": lease["lease_token"], "text": "", "decision": {"calls": [call]}, "nonce": new_id()}
+        assert expert.post(f"/assignments/{lease['assignment']}/answer", json=body).status_code == 422
+        tool.made()
+        assert waiting.result(30) is None
 
 
 @pytest.mark.parametrize("is_ahead", [False, True])
@@ -224,7 +243,7 @@ def test_answer_of_a_program_leaves_it_to_the_terminal(tool, house, expert, is_a
     with house.http(house.token("expert", behind="model")) as bot, ThreadPoolExecutor(1) as pool:
         if is_ahead:
             until_ = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
-            body = {"tool": "Bash", "arguments": arguments, "until": until_}
+            body = {"tool": "Bash", "arguments": arguments, "any_value": [PLACE], "until": until_}
             assert bot.post("/standing-answers", json=body).status_code == 201
         waiting = pool.submit(tool.prompt, arguments=arguments)
         if not is_ahead:
