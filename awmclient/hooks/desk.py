@@ -61,13 +61,15 @@ class HookSettings:
         return f"Settings({self.url!r}, ***)"
 
 
-def write_private(file: Path, text: str) -> None:
-    """Replace a file, or what a link of this name leads to, as a whole; no one else on this machine can read it."""
+def write_private(file: Path, text: str, mode: int = 0o600) -> None:
+    """Replace a file, or what a link of this name leads to, as a whole; no one else on this machine can read it, but
+    for another mode."""
     file = file.resolve()
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = file.with_name(f"{file.name}.{os.getpid()}")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as opened:
+        os.fchmod(handle, mode)
         opened.write(text)
     fresh.replace(file)
 

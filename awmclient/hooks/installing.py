@@ -12,10 +12,13 @@ import json
 import os
 import shlex
 import site
+import stat
 import sys
 import sysconfig
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from awmclient.hooks.desk import DeskAway, DeskCalls, HookSettings, Refusal, settings_file, write_private
 from awmclient.hooks.tools import TOOLS, ClaudeCode
@@ -57,6 +60,9 @@ def _install(tool: ClaudeCode, url: str | None, deadline_s: int | None) -> int:
     if not url or not token:
         print("Set --url and AWMWEB_TOKEN, a token of scope agent (page Connect of the dashboard).", file=sys.stderr)
         return 1
+    if _is_open_to_others(url):
+        print(f"Not installed: use https:// for {url}. Over http:// others could read the token.", file=sys.stderr)
+        return 1
     deadlines = dict(saved.deadline_s) if saved else {}
     if deadline_s is not None:
         if not 10 <= deadline_s <= 86_400:
@@ -70,7 +76,7 @@ def _install(tool: ClaudeCode, url: str | None, deadline_s: int | None) -> int:
     file = tool.settings()
     fields = _without_ours(_read_settings(file))
     _add(fields.setdefault("hooks", {}), tool, deadlines.get(tool.name, tool.deadline_s))
-    write_private(file, json.dumps(fields, indent=2, ensure_ascii=False) + "\n")
+    _write_settings(file, fields)
     settings.save()
     print(f"{tool.name}: installed in {file}")
     print(f"Prompts wait at {url} for {deadlines.get(tool.name, tool.deadline_s)} s, then in the terminal.")
@@ -84,8 +90,9 @@ def _uninstall(tool: ClaudeCode) -> int:
     if not _is_installed(file):
         print(f"{tool.name}: not installed in {file}")
         return 0
-    if fields := _without_ours(_read_settings(file)):
-        write_private(file, json.dumps(fields, indent=2, ensure_ascii=False) + "\n")
+    fields = _without_ours(_read_settings(file))
+    if fields or file.is_symlink():
+        _write_settings(file, fields)
     else:
         file.unlink()
     print(f"{tool.name}: removed from {file}")
@@ -115,6 +122,20 @@ def _saved() -> HookSettings | None:
         return None
 
 
+def _is_open_to_others(url: str) -> bool:
+    """Return whether a URL sends a token over a network in the clear: `http://` to another machine."""
+    try:
+        parts = urlsplit(url.strip())
+    except ValueError:  # no URL: `_problem_of` says so
+        return False
+    if parts.scheme != "http" or parts.hostname == "localhost":
+        return False
+    try:
+        return not ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return True
+
+
 def _problem_of(settings: HookSettings) -> str:
     """Return why a desk takes no asks of this token; empty if it does."""
     try:
@@ -127,7 +148,7 @@ def _problem_of(settings: HookSettings) -> str:
 
 
 def _program(tool: ClaudeCode) -> list[str]:
-    """Return the command of the hook. `-I`: neither the folder in which a tool works nor `PYTHONPATH` brings modules."""
+    """Return the command of the hook. `-I`: the folder in which a tool works, and `PYTHONPATH`, bring no modules."""
     root = str(Path(__file__).resolve().parents[2])
     words = [*MARK.split(), tool.name]
     if root in {*site.getsitepackages(), sysconfig.get_path("purelib")}:
@@ -157,6 +178,12 @@ def _read_settings(file: Path) -> dict[str, Any]:
     if not isinstance(hooks, dict) or not all(isinstance(groups, list) for groups in hooks.values()):
         raise UnreadableSettings(f"{file} has hooks of another form.")
     return fields
+
+
+def _write_settings(file: Path, fields: dict[str, Any]) -> None:
+    """Write the settings of a tool; a file that is there keeps its mode."""
+    mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else 0o600
+    write_private(file, json.dumps(fields, indent=2, ensure_ascii=False) + "\n", mode)
 
 
 def _without_ours(fields: dict[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class Terminal:
         self._since = self._size()
 
     def has_answered(self) -> bool:
-        """Return whether the transcript has a result of the call."""
+        """Return whether the transcript has a result of the call that was written since the hook began."""
         if self._size() <= self._since:
             return False
         blocks = self._blocks(max(0, self._size() - LOOKED_AT))
@@ -33,7 +33,8 @@ class Terminal:
             if block.get("type") == "tool_use" and block.get("name") == self._event.name
             and block.get("input") == self._event.arguments
         ]  # fmt: skip
-        results = {block.get("tool_use_id") for block in blocks if block.get("type") == "tool_result"}
+        fresh = self._blocks(self._since)
+        results = {block.get("tool_use_id") for block in fresh if block.get("type") == "tool_result"}
         return bool(calls) and calls[-1] in results
 
     def _size(self) -> int:

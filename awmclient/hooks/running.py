@@ -63,7 +63,10 @@ def handle(tool: ClaudeCode, event: Event, settings: HookSettings) -> dict[str, 
 def _record(session: HookedSession, event: Event) -> None:
     if event.kind == "call":
         session.called()
-    elif event.kind == "prompt":
+    if event.kind in ("prompt", "answer"):
+        # a call that was decided before and not made yet is never made
+        session.state.pop("decided", None)
+    if event.kind == "prompt":
         session.add({"kind": "message", "role": "user", "content": event.text})
     elif event.kind == "answer" and event.text:
         session.state["answer"] = event.text[:100_000]
@@ -96,6 +99,9 @@ def _ask(tool: ClaudeCode, event: Event, desk: DeskCalls, deadline_s: int) -> Pr
         heard = "" if view is None else "closed"
     except DeskAway:
         heard = "unreachable"
+        raise
+    except SystemExit:
+        heard = "stopped"
         raise
     finally:
         with HookedSession(tool, event, desk) as session:
@@ -137,12 +143,16 @@ def _stop(number: int, frame: object) -> NoReturn:
     sys.exit(0)
 
 
+def _private(file: str, flags: int) -> int:
+    return os.open(file, flags, 0o600)
+
+
 def _log(text: str) -> None:
     file = folder("XDG_STATE_HOME", ".local/state") / "hook.log"
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         keeps = os.path.exists(file) and os.path.getsize(file) < LOG_MAX
-        with open(file, "a" if keeps else "w", encoding="utf-8") as opened:
+        with open(file, "a" if keeps else "w", encoding="utf-8", opener=_private) as opened:
             opened.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {text}\n")
     except OSError as error:
         sys.stderr.write(f"awmclient hook: {error}\n")

@@ -29,6 +29,7 @@ PAUSE_S = 30
 WITHDRAWN = {
     "": "The permission prompt was answered in the terminal.",
     "unreachable": "The dashboard was unreachable. The permission prompt stayed in the terminal.",
+    "stopped": "The hook was stopped. The permission prompt stayed in the terminal.",
 }
 """The note of a withdrawn ask, by what its hook heard."""
 
@@ -68,8 +69,8 @@ class HookedSession:
         if self.state:
             write_private(self._file, json.dumps(self.state))
         else:
+            # the lock's file stays: another process can wait for it, and a later one would lock a new file
             self._file.unlink(missing_ok=True)
-            self._file.with_suffix(".lock").unlink(missing_ok=True)
         if self._lock is not None:
             self._lock.close()
 
@@ -149,6 +150,9 @@ class HookedSession:
             try:
                 ask = str(self.desk.call("POST", "/asks", body)["id"])
                 break
+            except DeskAway:  # the answer can be lost, and no one would wait for this ask
+                if again:
+                    raise
             except Refusal as error:
                 if again or error.code not in ("seq_gap", "step_conflict"):
                     raise
@@ -191,13 +195,14 @@ class HookedSession:
     def withdraw(self, asks: list[str], heard: str = "") -> None:
         """Cancel asks at the desk: the terminal answered, or the hook stopped waiting. Raises `DeskAway`."""
         for ask in asks:
+            reason = "?heard=unreachable" if heard == "unreachable" else ""
             try:
-                self.desk.call("POST", f"/asks/{ask}/cancel" + (f"?heard={heard}" if heard else ""), {}, wait_s=5)
-            except Refusal:  # it is closed: the desk was first, or its deadline
-                self.state["asks"].pop(ask)
-                continue
+                status = self.desk.call("POST", f"/asks/{ask}/cancel{reason}", {}, wait_s=5).get("status")
+            except Refusal:
+                status = None
             self.state["asks"].pop(ask)
-            self.add({"kind": "note", "content": WITHDRAWN[heard]})
+            if status == "cancelled":  # otherwise the desk was first, or its deadline
+                self.add({"kind": "note", "content": WITHDRAWN[heard]})
 
     def withdraw_all(self) -> None:
         self.withdraw([*self.state.get("asks", {})])

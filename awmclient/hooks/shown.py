@@ -89,7 +89,7 @@ def unusual(value: Any) -> list[str]:
 
 
 def difference(name: str, arguments: Mapping[str, Any], cwd: str) -> str:
-    """Return what a call would change in a file as a unified diff; empty for a call that changes none as text."""
+    """Return what a call would change in a file as a unified diff, and where a link leads to; empty for other calls."""
     named = str(arguments.get("file_path") or arguments.get("filePath") or "")
     if not named:
         return ""

@@ -14,7 +14,9 @@ import pytest
 
 from awmclient.__main__ import main
 from awmclient.hooks import installing, running
-from awmclient.hooks.desk import HookSettings, settings_file
+from awmclient.hooks.desk import DeskAway, HookSettings, Refusal, settings_file
+from awmclient.hooks.local import Terminal
+from awmclient.hooks.session import WITHDRAWN, HookedSession
 from awmclient.hooks.shown import DIFF_FROM, LISTED, PLACE, VALUE_MAX, bounded, context_of, unusual
 from awmclient.hooks.tools import TOOLS, Event, decision_of, wants
 
@@ -23,6 +25,7 @@ OTHERS = {
     "hooks": {"PostToolUse": [{"matcher": "Edit", "hooks": [{"type": "command", "command": "format"}]}]},
 }
 APPROVED = {"calls": [{"id": "1", "verdict": "approve", "arguments": {"command": "ls"}}]}
+PROBLEM_OF = installing._problem_of
 CALL = Event("permission", "s", cwd="/work", name="Bash", arguments={"command": "ls"})
 
 
@@ -42,7 +45,7 @@ def test_install_and_uninstall_leave_other_settings(tool):
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(OTHERS))
     for _ in range(2):  # the second time replaces the first
-        assert main(["hook", "install", tool, "--url", "http://desk", "--deadline", "90"]) == 0
+        assert main(["hook", "install", tool, "--url", "https://desk", "--deadline", "90"]) == 0
     hooks = json.loads(file.read_text())["hooks"]
     assert [len(hooks[event]) for event in ("PermissionRequest", "PostToolUse")] == [1, 2]
     assert hooks["PermissionRequest"][0]["hooks"][0]["timeout"] > 90
@@ -52,10 +55,39 @@ def test_install_and_uninstall_leave_other_settings(tool):
 
 
 def test_token_is_private_and_not_in_the_tools_settings(capsys):
-    assert main(["hook", "install", "claude-code", "--url", "http://desk"]) == 0
+    assert main(["hook", "install", "claude-code", "--url", "https://desk"]) == 0
     assert settings_file().stat().st_mode & 0o077 == 0 and HookSettings.load().token == "secret-token"
     assert "secret-token" not in TOOLS["claude-code"].settings().read_text() + capsys.readouterr().out
     assert "secret-token" not in repr(HookSettings.load())
+
+
+def test_settings_keep_their_link_and_mode(home):
+    file, target = TOOLS["claude-code"].settings(), home / "linked.json"
+    file.parent.mkdir(parents=True)
+    file.symlink_to(target)
+    target.write_text("{}")
+    target.chmod(0o640)
+    assert (
+        main(["hook", "install", "claude-code", "--url", "https://desk"]) == 0 and installing.MARK in target.read_text()
+    )
+    assert main(["hook", "uninstall", "claude-code"]) == 0
+    assert file.is_symlink() and json.loads(target.read_text()) == {} and target.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize(
+    ("url", "is_taken"),
+    [("http://127.0.0.1:8000", True), ("http://localhost:8000", True), ("http://[::1]:8000", True),
+     ("https://desk", True), ("http://desk", False), ("http://10.0.0.2:8000", False), ("HTTP://127.0.0.1.desk", False)],
+)  # fmt: skip
+def test_token_goes_to_no_other_machine_in_the_clear(url, is_taken, capsys):
+    assert main(["hook", "install", "codex", "--url", url]) == (0 if is_taken else 1)
+    assert ("use https:// for" in capsys.readouterr().err) is not is_taken is settings_file().exists()
+
+
+def test_what_is_no_url_is_refused_in_words(capsys, monkeypatch):
+    monkeypatch.setattr(installing, "_problem_of", PROBLEM_OF)
+    assert main(["hook", "install", "codex", "--url", "http://[desk"]) == 1
+    assert "Not installed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["// with a comment\n{}", '{"hooks": {"Stop": {}}}', "[]"])
@@ -63,7 +95,7 @@ def test_settings_that_are_not_understood_stay(text, capsys):
     file = TOOLS["claude-code"].settings()
     file.parent.mkdir(parents=True)
     file.write_text(text)
-    assert main(["hook", "install", "claude-code", "--url", "http://desk"]) == 1
+    assert main(["hook", "install", "claude-code", "--url", "https://desk"]) == 1
     assert file.read_text() == text and "Nothing was changed." in capsys.readouterr().err
 
 
@@ -81,7 +113,8 @@ def test_crash_decides_nothing_and_blocks_nothing(tool, sent, home):
     HookSettings("http://127.0.0.1:9", "t", {}).save()
     out = io.StringIO()
     assert running.run(tool, io.BytesIO(sent), out) == 0 and out.getvalue() == ""
-    assert "Traceback" in (home / "XDG_STATE_HOME" / "awmclient" / "hook.log").read_text()
+    log = home / "XDG_STATE_HOME" / "awmclient" / "hook.log"
+    assert "Traceback" in log.read_text() and log.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(
@@ -105,6 +138,78 @@ def test_crash_decides_nothing_and_blocks_nothing(tool, sent, home):
 )
 def test_decision_needs_a_person_and_a_verdict(view, decides):
     assert (decision_of(CALL, view) is not None) is decides
+
+
+class FakeDesk:
+    """A desk whose answers are listed: each is a status or the error of one call."""
+
+    def __init__(self, *answers):
+        self.answers, self.sent = [*answers], []
+
+    def call(self, method, path, body=None, wait_s=10.0):
+        self.sent.append((path, body))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def session_of(desk, **state):
+    session = HookedSession(TOOLS["claude-code"], CALL, desk)
+    session.state = {"episode": "e", "last": 4, "pending": [], **state}
+    return session
+
+
+def test_ask_whose_answer_was_lost_is_sent_with_its_key():
+    desk = FakeDesk(DeskAway("lost"), {"id": "a"})
+    session = session_of(desk)
+    assert session.open_ask({}) == "a" and session.state["last"] == 5
+    assert desk.sent[0] == desk.sent[1] and desk.sent[0][1]["key"]
+    with pytest.raises(DeskAway):
+        session_of(FakeDesk(DeskAway("lost"), DeskAway("lost"))).open_ask({})
+
+
+@pytest.mark.parametrize("heard", WITHDRAWN)
+@pytest.mark.parametrize(
+    ("answer", "notes"), [({"status": "cancelled"}, 1), ({"status": "answered"}, 0), (Refusal(404, "", ""), 0)]
+)
+def test_note_of_a_withdrawn_ask_needs_that_it_was(heard, answer, notes):
+    session = session_of(FakeDesk(answer), asks={"a": ""})
+    session.withdraw(["a"], heard)
+    assert [step["content"] for step in session.state["pending"]] == [WITHDRAWN[heard]] * notes
+    assert session.state["asks"] == {}
+
+
+@pytest.mark.parametrize("kind", ["prompt", "answer"])
+def test_decision_expires_when_its_turn_ends(kind):
+    session = session_of(FakeDesk({}), decided={"digest": {}})
+    running._record(session, Event(kind, "s", text="Go on"))
+    assert "decided" not in session.state
+
+
+def test_lock_of_a_session_stays():
+    for _ in range(2):
+        with HookedSession(TOOLS["claude-code"], CALL, FakeDesk()) as session:
+            lock = session._file.with_suffix(".lock")
+            inode = lock.stat().st_ino
+            session.state = {}
+    assert lock.stat().st_ino == inode and not session._file.exists()
+
+
+def test_older_result_of_an_equal_call_is_not_an_answer(tmp_path):
+    def line(**block):
+        return json.dumps({"message": {"content": [block]}}) + "\n"
+
+    call = {"type": "tool_use", "name": "Bash", "input": {"command": "ls"}}
+    transcript = tmp_path / "transcript.jsonl"
+    transcript.write_text(line(**call, id="1") + line(type="tool_result", tool_use_id="1"))
+    terminal = Terminal(replace(CALL, transcript=str(transcript)))
+    with transcript.open("a") as opened:
+        opened.write(line(type="text", text="One more time."))
+    assert not terminal.has_answered()
+    with transcript.open("a") as opened:
+        opened.write(line(**call, id="2") + line(type="tool_result", tool_use_id="2"))
+    assert terminal.has_answered()
 
 
 def test_tool_that_takes_no_edit_asks_for_none():

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,11 +14,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from awmclient.hooks import running
+from awmclient.hooks import installing, running
 from awmclient.hooks.desk import HookSettings
+from awmclient.hooks.session import WITHDRAWN
 from awmclient.hooks.shown import PLACE
+from awmclient.hooks.tools import TOOLS
 from people.models import new_id
-from tests.running import ROOT, until
+from tests.running import until
 
 COMMAND = {"command": "rm -r build", "description": "Remove the build"}
 
@@ -253,9 +254,8 @@ def test_answer_of_a_program_leaves_it_to_the_terminal(tool, house, expert, is_a
 
 
 def test_stopped_hook_withdraws_its_ask(tool, agent, expert):
-    command = [sys.executable, "-P", "-m", "awmclient", "hook", "run", "claude-code"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    command = installing._program(TOOLS["claude-code"])
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     sent = tool.sent("PermissionRequest", tool_name="Bash", tool_input=COMMAND)
     assert process.stdin is not None
     process.stdin.write(json.dumps(sent).encode())
@@ -264,6 +264,8 @@ def test_stopped_hook_withdraws_its_ask(tool, agent, expert):
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0 and process.stdout is not None and process.stdout.read() == b""
     assert agent.get(f"/asks/{ask['id']}").json()["status"] == "cancelled"
+    tool.hook("Stop", last_assistant_message="Stopped.")
+    assert WITHDRAWN["stopped"] in [step.get("content") for step in steps_of(agent, ask)]
 
 
 def test_prompts_at_once_keep_their_order_in_the_episode(tool, agent, expert):
