@@ -224,7 +224,7 @@ def test_standing_answer_approves_in_its_folder(tool, expert, tmp_path):
     assert decision_in(tool.prompt(arguments={**arguments, "description": "Again"})) == {"behavior": "allow"}
     other = Tool(tmp_path / "other")
     with asking(other, expert, arguments=arguments) as (waiting, ask):
-        decide(expert, ask, "reject")
+        decide(expert, ask, "reject", reason="Not here.")
         assert decision_in(waiting.result(30))["behavior"] == "deny"
 
 
