@@ -89,7 +89,10 @@ class Outbox:
         """Return the question of this body; the one with its key if that was asked before."""
         encode(body)
         earlier = self._by_key.get(body["key"])
-        if earlier is not None and earlier.error is None and earlier.body == self._numbered(body, earlier.seq):
+        # In place of one that never arrived, the record has a note.
+        is_there = earlier is not None and (earlier.id or earlier in self._entries)
+        if earlier is not None and is_there and not earlier.error and earlier.body == self._numbered(body, earlier.seq):
+            earlier.given_up, earlier.heard = "", None  # its caller waits again
             return earlier
         self.last_seq += 1
         question = self._by_key[body["key"]] = Question(self.last_seq, self._numbered(body, self.last_seq))
@@ -143,7 +146,7 @@ class Outbox:
 
     async def _send_question(self, question: Question) -> None:
         # Its number is taken in this process, so the record needs a step there in any case.
-        if question.given_up and not await self._arrived(question):
+        if question.given_up and not await self._arrived(question) and question.given_up:
             self._entries[0] = self._stand_in(question)
             return
         # Before the request: one that is cut off may have arrived.
@@ -197,6 +200,8 @@ class Outbox:
 
     async def _withdraw(self, question: Question) -> None:
         """Cancel a question that no one waits for. If advice came, record that the agent never had it."""
+        if not question.given_up:  # its caller asked again
+            return
         heard = f"?heard={question.heard}" if question.heard else ""
         await self._quietly("POST", f"/asks/{question.id}/cancel{heard}")
         view = await self._quietly("GET", f"/asks/{question.id}?wait=0")

@@ -285,6 +285,41 @@ async def test_dead_dashboard_gives_local_fallback_and_later_report(server):
         await episode.finish("done")
 
 
+@pytest.mark.parametrize("is_noted", [False, True])
+async def test_key_is_asked_again_after_an_outage(server, is_noted):
+    """Its question goes out then, or another one if the record has a note in its place."""
+    fields = {"key": "discount", "deadline_s": 2}
+    async with HttpDashboard(server.url, TOKEN, retry_s=0.3) as dash:
+        episode = await dash.start_episode("Look", expert="plain")
+        await server.kill()
+        assert (await episode.ask("How much?", **fields)).local
+        await server.start()
+        if is_noted:
+            await episode.append([])
+        asking = asyncio.create_task(episode.ask("How much?", **fields))
+        await answer(server)
+        assert (await asking).text == "Ten."
+        await episode.append(NOTE)
+        kinds = [kind for _, kind in recorded(server, episode)]
+        assert kinds == [*(["note"] if is_noted else []), "ask", "note"]
+
+
+async def test_key_that_is_asked_again_is_not_withdrawn(server):
+    fields = {"key": "discount", "deadline_s": 4}
+    async with HttpDashboard(server.url, TOKEN, retry_s=0.2) as dash:
+        episode = await dash.start_episode("Look", expert="plain")
+        asking = asyncio.create_task(episode.ask("How much?", **fields))
+        await until(lambda: server.book.asks)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        asking = asyncio.create_task(episode.ask("How much?", **fields))
+        await until(lambda: server.requests[-1][0] == "GET")
+        await episode.append(NOTE)
+        await answer(server)
+        assert (await asking).text == "Ten."
+
+
 async def test_ask_keeps_its_number_when_dashboard_dies_while_waiting(server):
     async with HttpDashboard(server.url, TOKEN, retry_s=0.3) as dash:
         episode = await dash.start_episode("Look", expert="plain")
