@@ -57,17 +57,17 @@ class Rounds:
     def go(self) -> None:
         self.lab.load()
         self.lab.unpack()
-        for number, name in enumerate(ROUNDS, 1):
+        for at, name in enumerate(ROUNDS, 1):
             if time.monotonic() - BEGAN > 60 * MINUTES:
                 say(f"{name} and later rounds: no time is left")
                 return
-            say(f"round {number} of {len(ROUNDS)}, {name}")
+            say(f"round {at} of {len(ROUNDS)}, {name}")
             took = getattr(self, name)()
             if took is None:
                 say(f"{name}: no rows, so no round")
                 continue
             self.done[name] = took
-            self.lab.report(self.run, number, name, took, took["dataset"])
+            self.lab.report(self.run, NAMES.index(name), name, took, took["dataset"])
 
     def _learned(self, name: str, kind: str, begin: str, rows: list[Any], dataset: str) -> dict[str, Any] | None:
         if not rows:
@@ -111,7 +111,7 @@ class Rounds:
         tasks = [(name.rpartition("/")[0], int(name.rpartition("/")[2])) for name in self.lab.tasks[:: self.size.desks]]
 
         def draw() -> list[dict[str, Any]]:
-            about = {"run": self.run, "training_step": ROUNDS.index("grpo") + 1}
+            about = {"run": self.run, "training_step": NAMES.index("grpo")}
             with self.lab.serving(begin) as at:
                 return asyncio.run(drawing.rows(place, at[begin], self.lab.folder_of(begin), tasks, 4, about, say))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import os
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ from typing import Any
 import psutil
 
 from awmweb.embedded import servers
-from awmweb.embedded.paths import data_paths
+from awmweb.embedded.paths import Paths, data_paths
 from awmweb.weights.serving import packaged
 from examples.train_demo.house import HELD_FIRST, write_pack
 from examples.train_demo.playing import places
@@ -187,7 +188,7 @@ class Lab:
 
     def _learner(self, *words: Any) -> None:
         environment = {**self.product.environment, "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "examples.train_real.learner", *map(str, words)]
+        command = [sys.executable, "-m", "examples.train_real.learner", *map(str, words), "--parent", str(os.getpid())]
         subprocess.run(command, cwd=ROOT, env=environment, check=True)
 
     def learner_run(self) -> str:
@@ -239,6 +240,8 @@ def ordered(rounds: Sequence[str]) -> None:
 def of_size(state: Path, size: Size) -> None:
     """Keep the size in its folder. A folder of another size is refused: its runs and checkpoints are of other tasks."""
     file, words = state / "size.json", json.dumps(asdict(size))
+    if not file.exists() and any(state.iterdir()):
+        raise SystemExit(f"{state} has no size: an older version made it. Name another STATE, or remove the folder.")
     if file.exists() and file.read_text() != words:
         raise SystemExit(f"{state} is of another size: {file.read_text()}. Name another STATE, or remove the folder.")
     file.write_text(words)
@@ -252,15 +255,34 @@ def alone(state: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise SystemExit(f"Another call works in {state}.") from error
-        here = data_paths(state / "product")
+        _free(data_paths(state / "product"))
+        yield
+
+
+def _free(here: Paths) -> None:
+    """Stop the product that holds the lock of a data folder. Another process is left alone, and refused."""
+    patience = time.monotonic() + STOP_S
+    while True:
         try:
             with servers.locked(here):
-                pass
-        except servers.AlreadyRunning:
-            left = psutil.Process(int(here.lock.read_text()))
-            left.terminate()
-            left.wait(STOP_S)
-        yield
+                return
+        except servers.AlreadyRunning as error:
+            pid = here.lock.read_text()
+            # without a number, it is about to write it
+            if (pid and not _stopped(int(pid))) or time.monotonic() > patience:
+                raise SystemExit(str(error)) from error
+            time.sleep(0.05)
+
+
+def _stopped(pid: int) -> bool:
+    """Stop a product; False if this process is none. One that has just ended is stopped, too."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        left = psutil.Process(pid)
+        if not {"manage.py", "up"} <= {Path(word).name for word in left.cmdline()}:
+            return left.status() == psutil.STATUS_ZOMBIE
+        left.terminate()
+        left.wait(STOP_S)
+    return True
 
 
 @contextlib.contextmanager

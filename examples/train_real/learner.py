@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import signal
 import time
@@ -30,7 +29,6 @@ PARTS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_p
 UPPER = list(range(16, 30))
 """Layers with adapters. Nothing flows back below them, which halves the time of a step."""
 RATES = {"sft": 1e-3, "dpo": 1e-4, "grpo": 1e-4}
-PARENT = os.getppid()
 BETA = 0.1
 KEPT_EVERY = 10
 """Steps after which a training is kept: no more than these are done again."""
@@ -223,8 +221,6 @@ def trained(kind: str, begin: Path, rows: Sequence[Any], out: Path, steps: int, 
 
 
 def main() -> None:
-    # with the process that started it: a later call trains the same checkpoint, and two would write over each other
-    end_with(PARENT, signal.SIGTERM)
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=["base", *KINDS])
     parser.add_argument("--begin", type=Path)
@@ -232,7 +228,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--parent", type=int, help="the process that it ends with")
     options = parser.parse_args()
+    # a later call trains the same checkpoint, and two would write over each other
+    if options.parent is not None:
+        end_with(options.parent, signal.SIGTERM)
     if options.kind == "base":
         unpacked(options.out)
         return

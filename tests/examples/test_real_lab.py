@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
-from contextlib import nullcontext
+import threading
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,37 +17,114 @@ from awmweb.embedded.paths import data_paths
 from tests.running import ROOT
 
 pytest.importorskip("torch")  # which the desks of `make train-demo` import
+from examples.train_real import __main__ as rounds  # noqa: E402
 from examples.train_real import lab  # noqa: E402
 
 pytestmark = pytest.mark.train
+SIZE = lab.Size(1, 2, 1, 5, 8, 2)
+HOLDER = """
+import sys, time
+from pathlib import Path
+from awmweb.embedded import paths, servers
+here = paths.data_paths(Path(sys.argv[1]))
+with servers.locked(here):
+    pid = here.lock.read_text()
+    here.lock.write_text("")
+    print("runs", flush=True)
+    sys.stdin.readline()
+    here.lock.write_text(pid)
+    print("says", flush=True)
+    time.sleep(600)
+"""
 
 
 def test_folder_of_another_size_is_refused(tmp_path):
-    size = lab.Size(1, 2, 1, 5, 8, 2)
-    lab.of_size(tmp_path, size)
-    lab.of_size(tmp_path, size)
+    lab.of_size(tmp_path, SIZE)
+    lab.of_size(tmp_path, SIZE)
     with pytest.raises(SystemExit, match="is of another size"):
-        lab.of_size(tmp_path, replace(size, steps=9))
+        lab.of_size(tmp_path, replace(SIZE, steps=9))
+
+
+def test_folder_of_an_older_version_is_refused(tmp_path):
+    (tmp_path / "loaded").touch()
+    with pytest.raises(SystemExit, match="an older version made it"):
+        lab.of_size(tmp_path, SIZE)
+    assert not (tmp_path / "size.json").exists()
+
+
+@contextmanager
+def holding(var, *words):
+    """A process with the lock of a data folder, which does nothing else. It writes its ID once it reads a line."""
+    command = [sys.executable, "-c", HOLDER, str(var), *words]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    left = subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
+    try:
+        assert left.stdout.readline() == "runs\n"
+        yield left
+    finally:
+        left.kill()
+        left.communicate()
+
+
+def tell(left):
+    left.stdin.write("\n")
+    left.stdin.flush()
+    assert left.stdout.readline() == "says\n"
 
 
 def test_second_call_keeps_off_and_a_left_product_is_stopped(tmp_path):
-    """What a killed call left is a process with the lock of the data folder; here it is one that does nothing else."""
     var = tmp_path / "product"
-    command = "import sys, time; from pathlib import Path; from awmweb.embedded import paths, servers\n"
-    command += "with servers.locked(paths.data_paths(Path(sys.argv[1]))): print('runs', flush=True); time.sleep(600)"
-    left = subprocess.Popen([sys.executable, "-c", command, str(var)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    try:
-        assert left.stdout.readline() == "runs\n"
+    with holding(var, "manage.py", "up") as left:
+        tell(left)
         with lab.alone(tmp_path):
             assert left.poll() is not None
             with pytest.raises(SystemExit, match="Another call works"), lab.alone(tmp_path):
                 raise AssertionError
         with lab.alone(tmp_path), servers.locked(data_paths(var)):
             pass
-    finally:
-        left.kill()
-        left.wait()
-        left.stdout.close()
+
+
+def test_product_that_has_not_said_its_number_is_waited_for(tmp_path):
+    with holding(tmp_path / "product", "manage.py", "up") as left:
+        later = threading.Timer(0.5, tell, [left])
+        later.start()
+        with lab.alone(tmp_path):
+            assert left.poll() is not None
+        later.join()
+
+
+def test_other_process_with_the_lock_is_left_alone(tmp_path):
+    with holding(tmp_path / "product") as left:
+        tell(left)
+        with pytest.raises(SystemExit, match="already runs"), lab.alone(tmp_path):
+            raise AssertionError
+        assert left.poll() is None
+
+
+def test_process_that_has_just_ended_is_no_error():
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    assert lab._stopped(ended.pid)
+
+
+def test_learner_ends_with_the_process_it_is_given(tmp_path):
+    """Also one that ended while the learner was importing."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    command = [sys.executable, "-m", "examples.train_real.learner", "base", "--out", str(tmp_path / "base")]
+    assert subprocess.run([*command, "--parent", str(ended.pid)], cwd=ROOT, check=False).returncode == -signal.SIGKILL
+    assert not (tmp_path / "base").exists()
+
+
+def test_round_has_its_number_whatever_rounds_there_are(monkeypatch):
+    reported = []
+    at = SimpleNamespace(size=SIZE, learner_run=lambda: "run", load=lambda: None, unpack=lambda: None)
+    at.report = lambda _run, number, name, *_: reported.append((number, name))
+    for name in ("sft", "alone", "grpo"):
+        monkeypatch.setattr(rounds.Rounds, name, lambda _: {"dataset": ""})
+    monkeypatch.setattr(rounds, "ROUNDS", ["sft", "alone", "grpo"])
+    rounds.Rounds(at).go()
+    assert reported == [(1, "sft"), (3, "alone"), (5, "grpo")]
 
 
 def test_what_was_made_is_not_made_again(tmp_path):
@@ -67,7 +146,7 @@ def test_progress_says_how_long_the_rest_takes():
 
 
 @pytest.mark.parametrize(
-    ("rounds", "is_refused"),
+    ("names", "is_refused"),
     [
         ("sft", False),
         ("sft,ask,alone,dpo,grpo", False),
@@ -79,6 +158,6 @@ def test_progress_says_how_long_the_rest_takes():
         ("sft,rest", True),
     ],
 )
-def test_rounds_come_in_their_order(rounds, is_refused):
+def test_rounds_come_in_their_order(names, is_refused):
     with pytest.raises(SystemExit, match="ROUNDS") if is_refused else nullcontext():
-        lab.ordered(rounds.split(","))
+        lab.ordered(names.split(","))

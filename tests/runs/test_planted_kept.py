@@ -29,6 +29,14 @@ def test_counts_of_other_code_are_not_read(tmp_path, monkeypatch):
     assert ("a", 1) not in Kept("x", tmp_path)
 
 
+def test_counts_depend_on_every_place_of_code(monkeypatch):
+    places, digests = case.READ, set()
+    for part in [(), *((place,) for place in places)]:
+        monkeypatch.setattr(case, "READ", part)
+        digests.add(case._digest())
+    assert "awmenv/blockers.py" in places and len(digests) == len(places) + 1
+
+
 @pytest.mark.parametrize(("rate", "covers", "holds"), [(0.02, False, True), (0.2, False, False), (0.8, True, False)])
 def test_case_holds_its_limit_or_not(rate, covers, holds):
     dice = random.Random(1)
