@@ -15,9 +15,11 @@ interface Call {
 
 /** A `toolApproval` that waits inside the generation. Tools that are not named run without approval. */
 export function approvals(pauses: Pauses, thread: string, tools?: string[]) {
+  // Some models number their calls in each generation from the start, so an ID names a call only here.
+  const generation = crypto.randomUUID();
   return async ({ toolCall }: { toolCall: Call }): Promise<ToolApprovalStatus> => {
     if (tools && !tools.includes(toolCall.toolName)) return "not-applicable";
-    const [decided] = await pauses.decide(thread, thread, [pauseOf(toolCall)]);
+    const [decided] = await pauses.decide(thread, thread, [pauseOf(toolCall, generation)]);
     const [verdict] = decided!.calls;
     return verdict!.verdict === "approve" ? "approved" : { type: "denied", reason: verdict!.reason };
   };
@@ -34,7 +36,7 @@ export async function responses(
 ): Promise<ModelMessage | undefined> {
   const asked = content.filter(isRequest);
   if (!asked.length) return undefined;
-  const decided = await pauses.decide(thread, thread, asked.map((request) => pauseOf(request.toolCall)));
+  const decided = await pauses.decide(thread, thread, asked.map((request) => pauseOf(request.toolCall, request.approvalId)));
   const answers = asked.map(({ approvalId }, at): ToolApprovalResponse => {
     const [verdict] = decided[at]!.calls;
     return { type: "tool-approval-response", approvalId, approved: verdict!.verdict === "approve", reason: verdict!.reason };
@@ -53,7 +55,7 @@ function isRequest(part: { type: string }): part is Request {
   return part.type === "tool-approval-request" && !(part as Request).isAutomatic;
 }
 
-function pauseOf({ toolCallId, toolName, input }: Call): Pause {
+function pauseOf({ toolCallId, toolName, input }: Call, scope: string): Pause {
   const call = { id: "1", name: toolName, arguments: input, schema: { const: input } };
-  return { id: toolCallId, message: `May the agent call ${toolName}?`, typed: { kind: "approval", calls: [call] } };
+  return { id: `${scope} ${toolCallId}`, message: `May the agent call ${toolName}?`, typed: { kind: "approval", calls: [call] } };
 }

@@ -6,7 +6,6 @@
 
 import type { components } from "./api.js";
 import { Episode, type Advice, type ApproveFields, type AskFields, type ProposedCall, type Verdict, verdicts } from "./episode.js";
-import { Refused } from "./errors.js";
 import { Wire } from "./wire.js";
 
 const WHOLE_MAX = 64;
@@ -29,22 +28,26 @@ export class Desk {
   /** Start an episode. The same `key` and fields again is the same episode, and its numbers go on. */
   async record(task: string, fields: EpisodeFields = {}): Promise<Episode> {
     const body = { key: crypto.randomUUID(), ...fields, task };
+    const { fresh, status } = await this.#start(body);
+    return status === 201 ? fresh : new Episode(this.wire, fresh.id, fresh.url, (await fresh.view()).last_seq);
+  }
+
+  /** An episode as of its first step, and whether it is new. */
+  async #start(body: Schemas["EpisodeStart"]): Promise<{ fresh: Episode; status: number }> {
     const { data, status } = await this.wire.send((api, signal) => api.POST("/api/v1/episodes", { body, signal }));
-    const fresh = new Episode(this.wire, data.id, data.url, 0);
-    return status === 201 ? fresh : new Episode(this.wire, data.id, data.url, (await fresh.view()).last_seq);
+    return { fresh: new Episode(this.wire, data.id, data.url, 0), status };
   }
 
   /** Ask the experts in an episode of its own, and wait for the answer. */
   async ask(question: string, { task, ...fields }: AloneFields = {}): Promise<Advice> {
     const key = fields.key ?? crypto.randomUUID();
     const name = task ?? question.slice(0, TASK_MAX);
-    const episode = await this.record(name, { key: `ask:${key}`, expert: "plain" });
-    const [earlier] = episode.lastSeq ? await episode.steps() : [];
-    if (earlier && earlier["question"] !== question)
-      throw new Refused(`The key ${key} was already used for another question.`, "key_conflict", 409);
-    const advice = earlier
-      ? await episode.wait(String(earlier["ask"]), fields)
-      : await episode.ask(question, { ...fields, key });
+    const { fresh: episode } = await this.#start({ task: name, key: `ask:${key}`, expert: "plain" });
+    // As its first step, also in an episode that has one: the desk compares all that was asked.
+    const advice = await episode.ask(question, { ...fields, key }).catch(async (error: unknown) => {
+      await episode.leave();
+      throw error;
+    });
     await episode.finish("done", advice.text ? { final_answer: advice.text } : {});
     return advice;
   }

@@ -3,14 +3,14 @@
 import type { components } from "./api.js";
 import { Refused, Unreachable } from "./errors.js";
 import { type AskBody, type AskView, type Heard, Outbox, type Question, type Step } from "./outbox.js";
-import { type Wire, now, sleep } from "./wire.js";
+import { TIMER_MAX_S, type Wire, now, sleep } from "./wire.js";
 
 const POLL_S = 25;
 /** Seconds after the deadline in which the dashboard can say what came of it; then the loop goes on alone. */
 const GRACE_S = 1.5;
 const RECEIPT_S = 1;
+const LEAVE_S = 2;
 const PAUSE_S = 0.5;
-const TIMER_MAX_S = 2 ** 31 / 1000 - 1;
 
 type Schemas = components["schemas"];
 export type Advice = Schemas["Advice"];
@@ -151,6 +151,12 @@ export class Episode {
       this.#outbox.oweReceipt(ask);
       return undefined;
     }
+  }
+
+  /** Send what is owed, for two seconds at most: no one asks in this episode again. */
+  async leave(): Promise<void> {
+    const patience = { retryS: LEAVE_S, signal: AbortSignal.timeout(LEAVE_S * 1000) };
+    await Promise.race([this.#outbox.flush(patience), aborted(patience.signal)]).catch(() => undefined);
   }
 
   /** The recorded steps above `since`: a loop that starts again goes on from them. */

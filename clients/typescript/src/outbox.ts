@@ -39,7 +39,7 @@ export class Outbox {
   acknowledged: number;
   readonly #entries: (Batch | Question)[] = [];
   /** Receipts and withdrawals, which go before the next entry. */
-  readonly #owed: (() => Promise<unknown>)[] = [];
+  readonly #owed: ((patience?: Patience) => Promise<unknown>)[] = [];
   readonly #byKey = new Map<string, Question>();
   #turn: Promise<unknown> = Promise.resolve();
 
@@ -64,8 +64,11 @@ export class Outbox {
   /** The question of this body; one with a key that was asked before is that one. */
   putQuestion(body: AskBody): Question {
     const earlier = this.#byKey.get(body.key);
-    if (earlier && !earlier.error && same({ ...body, episode: this.episode, seq: earlier.body.seq }, earlier.body))
+    if (earlier && !earlier.error && same({ ...body, episode: this.episode, seq: earlier.body.seq }, earlier.body)) {
+      earlier.isGivenUp = false; // its caller waits again
+      earlier.heard = undefined;
       return earlier;
+    }
     const asked = { ...body, episode: this.episode, seq: ++this.lastSeq };
     const question: Question = { body: asked, id: "", view: { status: "open" }, isGivenUp: false };
     this.#byKey.set(body.key, question);
@@ -77,12 +80,13 @@ export class Outbox {
   giveUp(question: Question, heard?: Heard): void {
     question.isGivenUp = true;
     question.heard = heard;
-    if (question.id) this.#owed.push(() => this.#withdraw(question));
+    if (question.id) this.#owed.push((patience) => this.#withdraw(question, patience));
   }
 
   oweReceipt(ask: string): void {
-    this.#owed.push(() =>
-      this.wire.send((api, signal) => api.POST("/api/v1/asks/{ask_id}/consumed", { params: { path: { ask_id: ask } }, signal })),
+    const params = { path: { ask_id: ask } };
+    this.#owed.push((patience) =>
+      this.wire.send((api, signal) => api.POST("/api/v1/asks/{ask_id}/consumed", { params, signal }), patience),
     );
   }
 
@@ -99,7 +103,7 @@ export class Outbox {
       const [owed] = this.#owed;
       if (owed) {
         // What is refused is settled, too: the ask is closed already.
-        await owed().catch((error: unknown) => {
+        await owed(patience).catch((error: unknown) => {
           if (!(error instanceof Refused)) throw error;
         });
         this.#owed.shift();
@@ -153,12 +157,13 @@ export class Outbox {
     this.#entries.shift();
     if (!question.id) return;
     this.acknowledged = Math.max(this.acknowledged, question.body.seq);
-    if (question.isGivenUp) this.#owed.push(() => this.#withdraw(question));
+    if (question.isGivenUp) this.#owed.push((later) => this.#withdraw(question, later));
   }
 
-  #withdraw(question: Question): Promise<unknown> {
+  async #withdraw(question: Question, patience?: Patience): Promise<void> {
+    if (!question.isGivenUp) return; // asked again
     const params = { path: { ask_id: question.id }, query: question.heard ? { heard: question.heard } : {} };
-    return this.wire.send((api, signal) => api.POST("/api/v1/asks/{ask_id}/cancel", { params, signal }));
+    await this.wire.send((api, signal) => api.POST("/api/v1/asks/{ask_id}/cancel", { params, signal }), patience);
   }
 }
 

@@ -15,6 +15,8 @@ const READ_S = 30;
 const AGAIN = new Set([408, 429, 503]);
 /** A dashboard whose disk is full is waited for: a person has to make room. */
 const FULL_S = 3600;
+/** A longer timer ends at once. */
+export const TIMER_MAX_S = 2 ** 31 / 1000 - 1;
 const NO_DASHBOARD = "This address is not an awmweb dashboard.";
 
 export interface Patience {
@@ -60,6 +62,7 @@ export class Wire {
     const baseUrl = at.origin + at.pathname.replace(/\/+$/, "").replace(/\/api\/v1$/, "");
     const headers = { Authorization: `Bearer ${token}`, Accept: "application/json" };
     this.#calls = createClient<paths>({ baseUrl, headers, redirect: "manual" });
+    this.#calls.use({ onResponse: ({ response }) => refuseOther(response) });
     this.#retryS = retryS;
   }
 
@@ -92,8 +95,8 @@ export class Wire {
     try {
       outcome = await call(this.#calls, signal);
     } catch (error) {
-      // A body that is no JSON; any other error is one of the connection.
-      if (error instanceof SyntaxError) throw new Refused(NO_DASHBOARD, "not_a_dashboard", 200);
+      // Any other error is one of the connection, which can also break off a body.
+      if (error instanceof Refused) throw error;
       return { why: String(error instanceof Error ? (error.cause ?? error) : error) };
     }
     const { data, error, response } = outcome;
@@ -111,11 +114,16 @@ export class Wire {
   }
 }
 
+function refuseOther(response: Response): void {
+  const isJson = response.headers.get("Content-Type")?.includes("json");
+  if (response.ok && !isJson) throw new Refused(NO_DASHBOARD, "not_a_dashboard", response.status);
+}
+
 function retryAfter(response: Response): number | undefined {
   const value = response.headers.get("Retry-After")?.trim();
   if (!value) return undefined;
   const seconds = /^\d+$/.test(value) ? Number(value) : (Date.parse(value) - Date.now()) / 1000;
-  return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);
+  return Number.isNaN(seconds) ? undefined : Math.min(Math.max(0, seconds), TIMER_MAX_S);
 }
 
 /** Seconds of a clock that no one sets. */

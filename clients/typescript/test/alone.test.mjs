@@ -24,8 +24,12 @@ test("a key is one ask in any process, and its answer", async () => {
 
 test("an approval without an episode", async () => {
   const call = { name: "brew", arguments: { cups: 9 } };
-  const [verdict] = await desk.approve(call, { ...PATIENCE, question: "May I brew?", task: `Brew ${session}` });
+  const fields = { ...PATIENCE, key: `${session}:brew`, question: "May I brew?", task: `Brew ${session}` };
+  const [verdict] = await desk.approve(call, fields);
   assert.deepEqual([verdict.verdict, verdict.arguments, verdict.by], ["edit", { cups: 2 }, "person"]);
+  assert.deepEqual(await desk.approve(call, fields), [verdict]);
+  const other = desk.approve({ ...call, arguments: { cups: 900 } }, fields);
+  await assert.rejects(other, (error) => error instanceof Refused && error.code === "key_conflict");
 });
 
 test("finished episodes go in one call", async () => {
@@ -56,6 +60,17 @@ test("the AI SDK waits for its approvals inside a generation", async () => {
   assert.deepEqual(paid, ["milk"]);
   assert.equal(result.text, "Done.");
   assert.match(JSON.stringify(model.doGenerateCalls[2].prompt), /Too dear\./);
+});
+
+test("an approval in the AI SDK is of one call, also where a model uses its ID again", async () => {
+  const calls = ["milk", "gold"].map((item) => ({ toolCallId: "call-1", toolName: "pay", input: { item } }));
+  const pauses = new Pauses(desk, `ai ${session}`);
+  const [milk, gold] = calls.map((toolCall) => approvals(pauses, `again ${session}`)({ toolCall }));
+  assert.equal(await milk, "approved");
+  assert.equal((await gold).type, "denied");
+  const content = calls.map((toolCall, at) => ({ type: "tool-approval-request", approvalId: `${at}`, toolCall }));
+  const decided = await responses(pauses, `again ${session}`, content);
+  assert.deepEqual(decided.content.map(({ approved }) => approved), [true, false]);
 });
 
 test("the AI SDK goes on after a user approval, with the same decision again", async () => {
