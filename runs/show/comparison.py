@@ -162,7 +162,8 @@ def _beside(actor: Actor, comparison: RunComparison) -> RunComparison:
         first = first_tries_of(comparison)
         read = first or tries
         contrasts = [
-            replace(one, corrected=corrected.difference(read, one, verdicts, repaired=bool(first))) for one in contrasts
+            replace(each, corrected=corrected.difference(read, each, verdicts, repaired=bool(first)))
+            for each in contrasts
         ]
         arms = [replace(arm, corrected=corrected.rate(read, arm.name, verdicts, repaired=bool(first))) for arm in arms]
     return replace(comparison, contrasts=contrasts, arms=arms)
