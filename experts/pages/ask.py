@@ -24,6 +24,7 @@ from pydantic import ValidationError
 from awmclient.nouns.typed import CALLS_MAX
 from awmclient.schema import StandingAnswerBody
 from episodes.show import wall, windows
+from episodes.show.decisions import decided_lines
 from episodes.visible.lens import lens_of
 from experts import endings
 from experts.errors import AlreadyClaimed, LeaseLost, TooLate, Used
@@ -97,6 +98,7 @@ def _ask(
     holds_it = row.is_open and claim.is_mine
     nonce = secrets.token_urlsafe(12)
     undone = "" if ahead else take(request, pk)
+    holds_own = row.held is not None and actor.owns(row.held.author_key)
     context = {
         **_beside(row),
         "frame": frame,
@@ -105,7 +107,8 @@ def _ask(
         "me": actor.name,
         "may_advise": holds(actor, may_advise),
         "may_annotate": holds(actor, may_annotate),
-        "holds_own": row.held is not None and actor.owns(row.held.author_key),
+        "holds_own": holds_own,
+        "held_lines": decided_lines(row.typed, row.held.decision) if holds_own and row.held is not None else [],
         "asked": asked,
         "background": one_ask.background_of(row, row.assignment.is_held(now)),
         "claim": claim,

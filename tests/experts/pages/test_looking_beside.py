@@ -146,4 +146,5 @@ def test_held_answer_beside_the_queue_says_so(asked, ada, edo, settings):
     advising.answer(edo, lease.assignment_id, lease.lease_token, "Into 4127.", "n", hold_s=5)
     own, other = look(edo, ask), look(ada, ask)
     assert "Answered by you" in own and "Answered by edo" in other
+    assert "Into 4127." in own and "Into 4127." not in other
     assert "data-looks" not in own + other and "Looking, unclaimed" not in own + other
