@@ -88,7 +88,8 @@ const part = (name) => {
 
 const hasRows = () => rows().length > 0;
 const hasRow = () => Boolean(selected());
-const isLeavable = () => hasRow() && !document.getElementById("list"); // beside an ask the row in view is that of the ask
+// beside an ask the row in view is that of the ask, which stays while it is open
+const isLeavable = () => hasRow() && (!document.getElementById("list") || isClosed(selected()));
 const linkInView = () => /** @type {HTMLElement | null} */ (selected()?.querySelector('[data-row="open"]') || selected()?.querySelector("a"));
 
 /** Return whether a row is in view that leads somewhere. */

@@ -35,7 +35,7 @@ def test_a_campaign_is_estimated_launched_and_read_by_keys(house, person, failed
     page.get_by_label("Times, in % of the turns").fill("0, 50")
     page.locator("[name=words]").focus()
     press(page, "Control+Enter")
-    expect(page.get_by_role("alert")).to_contain_text("words")
+    expect(page.get_by_role("alert")).to_contain_text("Words: ")
     page.locator("[name=words]").fill("Read the task once more.")
     press(page, "Control+Enter")
     takes = page.locator("#takes")
