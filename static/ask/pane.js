@@ -121,6 +121,7 @@ function leave({ detail: { ask, isSent = false } }) {
   if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
   if (row) moveOn(row);
   clearTimeout(waiting);
+  wanted = ""; // a look at it that is on its way shows nothing
   const next = selected()?.closest(".askrow")?.dataset.key;
   if (next && next !== ask) {
     if (isSent) document.body.setAttribute("aria-busy", "true"); // what is typed now is meant for the next one

@@ -33,8 +33,9 @@ export function begin() {
   content = new AbortController();
 }
 
-/** End the content. What starts now belongs to the shell until the next `begin`. */
+/** End the content, once: what starts from here on belongs to the shell, which stays, until the next `begin`. */
 export function end() {
+  if (content === before) return;
   content.abort();
   content = before;
 }

@@ -106,3 +106,23 @@ def test_esc_leaves_a_text_for_its_ask_and_the_ask_for_its_row(house, ask, perso
         edo.keyboard.press("Escape")
     expect(edo.locator("#list")).to_be_focused()
     expect(row(edo, first)).to_have_attribute("aria-selected", "true")
+
+
+def test_a_late_look_at_an_ask_that_left_leaves_the_list_its_keys(house, ask, person):
+    mine = ask("Who painted the blue door?", "task of doors")
+    owner = queue_of(person(house.link("owner", "admin")), house, "?q=painted")
+    held = []
+    owner.route(f"**/asks/{mine}/look", lambda look: held.append(look))
+    with owner.expect_request(f"**/asks/{mine}/look"):
+        owner.keyboard.press("j")
+    owner.keyboard.press("Shift+T")
+    owner.keyboard.press("Tab")
+    owner.keyboard.type("ask the painter")
+    owner.keyboard.press("Enter")
+    expect(owner.locator("[data-said]")).to_contain_text("Transferred to ")
+    with owner.expect_response(f"**/asks/{mine}/look"):
+        held[0].continue_()
+    expect(owner.locator("#main")).to_contain_text("Select an ask")
+    owner.keyboard.press("Shift+V")
+    expect(owner.locator("#views")).to_be_visible()
+    expect(owner.locator("#main")).to_contain_text("Select an ask")
