@@ -16,6 +16,8 @@ DIFF_FROM = 1_000_000
 CONTEXT_MAX = 60_000
 QUESTION_MAX = 2000
 VALUE_MAX = 100_000
+LINES_MAX = 4_000
+"""The most lines of a difference: its cost grows with their square where many are alike."""
 LISTED = 20
 PLACE = "runs in"
 """The argument of a proposed call that says folder and machine: what approves it ahead covers no other place."""
@@ -111,7 +113,7 @@ def difference(name: str, arguments: Mapping[str, Any], cwd: str) -> str:
 
 
 def _unified(file: str, before: str, after: str) -> str:
-    if max(len(before), len(after)) > VALUE_MAX:
+    if max(len(before), len(after)) > VALUE_MAX or max(before.count("\n"), after.count("\n")) > LINES_MAX:
         return f"{file}: {len(before):,} characters become {len(after):,}"
     # loaded here: few calls have one, and every hook would wait for it
     import difflib

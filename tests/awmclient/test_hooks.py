@@ -17,7 +17,7 @@ from awmclient.hooks import installing, running
 from awmclient.hooks.desk import DeskAway, HookSettings, Refusal, settings_file
 from awmclient.hooks.local import Terminal
 from awmclient.hooks.session import WITHDRAWN, HookedSession
-from awmclient.hooks.shown import DIFF_FROM, LISTED, PLACE, VALUE_MAX, bounded, context_of, unusual
+from awmclient.hooks.shown import DIFF_FROM, LINES_MAX, LISTED, PLACE, VALUE_MAX, bounded, context_of, unusual
 from awmclient.hooks.tools import TOOLS, Event, decision_of, wants
 
 OTHERS = {
@@ -246,6 +246,8 @@ def test_what_is_not_shown_is_said(tmp_path):
     assert unusual("".join(map(chr, range(0x400, 0x401 + LISTED))))[LISTED:] == ["and others"]
     (tmp_path / "large.txt").write_text("x" * (DIFF_FROM + 1))
     (tmp_path / "link.txt").symlink_to("large.txt")
+    many = context_of("Write", {"file_path": "new.txt", "content": "x\n" * (LINES_MAX + 1)}, str(tmp_path))
+    assert "new.txt: 0 characters become 8,002" in many
     text = context_of("Write", {"file_path": "link.txt", "content": "x"}, str(tmp_path))
     assert f"Leads to: {tmp_path / 'large.txt'}\nlink.txt: not compared: larger than 1 MB" in text
     (tmp_path / "large.txt").unlink()
