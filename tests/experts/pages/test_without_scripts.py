@@ -185,5 +185,5 @@ def test_page_says_which_arguments_break_their_schema(asked, edo):
     body |= {"lease_token": Ask.objects.get(pk=ask.pk).assignment.lease_token, "nonce": "n", "text": ""}
     refused = browser.post(f"/asks/{ask.pk}/answer", body, headers={"Accept": "application/json"})
     error = refused.json()["error"]
-    assert (error["call"], [place["path"] for place in error["fields"]]) == ("1", [["day"]])
+    assert [(place["call"], place["path"]) for place in error["fields"]] == [("1", ["day"])]
     assert error["message"] == "Call 1: day must be a date such as 2026-11-27."
