@@ -339,7 +339,7 @@ def _parallel(name: str) -> str:
     if place not in bounds.learned:
         return f"{bounds.most[place]:,}"
     shared = ", with the other models at it" if place != name else ""
-    return f"{bounds.most[place]:,}, the slots of its server{shared}"
+    return f"{bounds.most[place]:,}, by the slots of its server{shared}"
 
 
 def _role(title: str, prefix: str, words: str, endpoint: EndpointConfig | None, test: str) -> dict[str, Any]:

@@ -188,16 +188,24 @@ class ModelLimits:
 
 
 def model_limits() -> ModelLimits:
-    """Return the limits of the settings, and for other models the slots of their servers, where these said so."""
+    """Return the limits of the settings, and for other models the slots that these leave of their servers, where a
+    server said how many it has."""
     most, places = dict(settings.AGENT_LIMITS), {name: name for name in settings.AGENT_LIMITS}
     at: dict[str, list[str]] = {}
+    reserved: Counter[str] = Counter()
     for name, endpoint in settings.AGENT_ENDPOINTS.items():
-        if name not in most:
+        if name in most:
+            reserved[endpoint.base_url] += most[name]
+        else:
             at.setdefault(endpoint.base_url, []).append(name)
     learned = {}
     if at:
         telling = ModelSlots.objects.filter(address__in=at, slots__gt=0)
-        learned = {", ".join(at[address]): slots for address, slots in telling.values_list("address", "slots")}
+        # at least one each, or a model whose neighbor may take all slots would never begin
+        learned = {
+            ", ".join(at[address]): max(1, slots - reserved[address])
+            for address, slots in telling.values_list("address", "slots")
+        }
     places |= {name: place for place in learned for name in place.split(", ")}
     return ModelLimits(most | learned, places, frozenset(learned))
 
@@ -335,7 +343,7 @@ def waits(plan: Plan) -> list[str]:
     for model in endpoints(plan, wanting):
         if not model.room:
             others = f", {model.used - model.mine} of them of other runs" if model.used > model.mine else ""
-            slots = ", one for each slot of its server" if model.is_learned else ""
+            slots = ", as many as its server has slots for them" if model.is_learned else ""
             asking = f"{_of(model.used, model.limit)} {'asks' if model.used == 1 else 'ask'} it"
             sentences.append(f"Model {model.name}: {asking}{others}{slots}.")
     sentences += _of_outages(plan)

@@ -86,7 +86,7 @@ def test_run_asks_no_more_than_the_slots(ada, calls, settings):
     with answering(server):
         use(settings, agent=server.base_url)
         plan = launched(ada, arms=[{"name": "model", "policy": "model"}], parallel=8)
-        assert limits.waits(plan) == ["Model agent: 2 of 2 episodes ask it, one for each slot of its server."]
+        assert limits.waits(plan) == ["Model agent: 2 of 2 episodes ask it, as many as its server has slots for them."]
         assert limits.waits(plan)[0] in html(as_person(ada).get(f"/runs/{plan.pk}/"))
         rounds = 0
         while asking := list(at_work()):
@@ -106,7 +106,20 @@ def test_models_at_one_server_share_its_slots(ada, calls, settings):
         assert at_work().count() == 3
         assert limits.waits(plan)[0].startswith("Model agent, after: 3 of 3 episodes ask it")
         page = html(as_person(ada).get("/models/"))
-        assert page.count("3, the slots of its server, with the other models at it") == 2
+        assert page.count("3, by the slots of its server, with the other models at it") == 2
+
+
+def test_models_get_the_slots_that_a_setting_leaves(ada, calls, settings):
+    server = Slots(3)
+    with answering(server):
+        use(settings, agent=server.base_url, after=server.base_url)
+        settings.AGENT_LIMITS = {"after": 2}
+        launched(ada, arms=BOTH, parallel=8)
+        assert limits.model_limits().most == {"after": 2, "agent": 1}
+        server.asked_by(at_work().count())
+        settings.AGENT_LIMITS = {"after": 5}
+        assert limits.model_limits().most["agent"] == 1, "a model without a slot would never begin"
+    assert server.refused == 0
 
 
 def test_a_limit_of_the_settings_is_the_limit(ada, calls, settings):
