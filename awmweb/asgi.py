@@ -52,6 +52,7 @@ from episodes.live import intake, reading
 from episodes.live.consumers import PROJECT, WIRE, EpisodeConsumer
 from experts.api import get_ask
 from experts.consumers import AskWait, QueueConsumer
+from experts.mcp import desk as mcp_desk
 from experts.mcp import server as mcp
 from experts.rules.file_types import MOST_BYTES, TOO_LARGE
 from imports import otlp_http
@@ -233,6 +234,9 @@ async def _routed(scope: dict[str, Any], receive: Any, send: Any) -> None:
     elif scope["path"] == "/mcp":
         scope[ROUTE] = "mcp"
         await mcp.serve(scope, receive, send)
+    elif scope["path"] == "/mcp/desk":
+        scope[ROUTE] = "mcp/desk"
+        await mcp_desk.serve(_routed, scope, receive, send)
     elif reading.takes(scope):
         await reading.in_turn(_django, scope, receive, send)
     elif otlp_http.takes(scope):

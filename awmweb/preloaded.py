@@ -54,6 +54,7 @@ import episodes.live.consumers
 import episodes.live.intake
 import episodes.live.wire
 import experts.consumers
+import experts.mcp.desk
 import experts.mcp.server
 import imports.record.importing
 from awmweb.celery import app

@@ -12,6 +12,7 @@ from ninja import Body, Router, Schema, Status
 
 from awmclient.schema import Done
 from exports.explain import comparing, errata, explaining
+from exports.explain.preview import preview
 from exports.jobs import requesting
 from exports.models import Export
 from exports.pages import downloads
@@ -129,6 +130,21 @@ class DatasetComparisonView(Schema):
     changed: ChangeView
 
 
+class ExportPlan(Schema):
+    """What a recipe would export, without a build. `rows` and `left_out` are of the newest `looked_at` of `usable`
+    episodes; where these are equal, a build now gives just these rows. `recipe` has every field with its value."""
+
+    recipe: dict[str, Any]
+    digest: str
+    matching: int
+    usable: int
+    looked_at: int
+    used: int
+    rows: int
+    left_out: dict[str, int]
+    rows_left_out: dict[str, int]
+
+
 def _view(export: Export, export_errata: Sequence[errata.ExportErratum] = ()) -> ExportView:
     manifest = export.manifest if isinstance(export.manifest, dict) else None
     counted = ("episodes", "episodes_used", "rows", "left_out", "rows_left_out", "redacted")
@@ -155,6 +171,22 @@ def _export_or_404(request: HttpRequest, export_id: str) -> Export:
 def start_export(request: HttpRequest, payload: Body[dict[str, Any]]) -> Status[ExportView]:
     """Build an export. The body is a recipe: `format`, `filter` and options as for `manage.py export --recipe`."""
     return Status(202, _view(requesting.request(actor_of(request), Recipe.read(payload))))
+
+
+@router.post("/exports/preview", response={200: ExportPlan, **REFUSALS})
+def plan_export(request: HttpRequest, payload: Body[dict[str, Any]]) -> ExportPlan:
+    """Return what a recipe would export, and what it leaves out and why. Nothing is built."""
+    actor, recipe = actor_of(request), Recipe.read(payload)
+    may_open(actor)  # counts by outcome are outcomes, too
+    sample = preview(actor, recipe)
+    return answer_of(
+        ExportPlan,
+        sample,
+        recipe=recipe.model_dump(mode="json"),
+        digest=recipe.digest,
+        left_out=dict(sample.left_out),
+        rows_left_out=dict(sample.rows_left_out),
+    )
 
 
 @router.get("/exports", response={200: ExportList, **REFUSALS})

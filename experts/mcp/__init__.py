@@ -4,6 +4,7 @@
     tasks     asks that a client polls as tasks
     messages  a client's message: within bounds, read once
     sessions  MCP sessions in the database
+    desk      reading tools for a person's own agent
 
 Only `awmweb.asgi` and `awmweb.preloaded` import it.
 """

@@ -154,6 +154,7 @@ TABLE = {
     "DELETE /attachments/{attachment_id}": ANSWERS,
     "GET /desk/numbers": f"{ANSWERS} export",
     "POST /exports": "export",
+    "POST /exports/preview": "export",
     "GET /exports": "export",
     "GET /exports/{export_id}": "export",
     "POST /exports/{export_id}/cancel": "export",
@@ -188,6 +189,7 @@ BODIES: dict[str, Any] = {
     "POST /episodes/{episode_id}/wheel/call": {"lease_token": "x", "nonce": "x", "words": "x"},
     "POST /standing-answers": {"tool": "x", "until": "2199-01-01T00:00:00Z"},
     "POST /exports": {"format": "raw"},
+    "POST /exports/preview": {"format": "raw"},
 }
 
 

@@ -180,6 +180,7 @@ CALLS = {
     "POST /asks/{ask_id}/attachments": lambda lab: (f"/asks/{lab.claimed()}/attachments?name=a.txt", b"words"),
     "DELETE /attachments/{attachment_id}": lambda lab: (f"/attachments/{lab.attachment()}", None),
     "POST /exports": lambda lab: ("/exports", {"format": "raw"}),
+    "POST /exports/preview": lambda lab: ("/exports/preview", {"format": "raw"}),
     "POST /exports/{export_id}/cancel": lambda lab: (f"/exports/{asked_export(lab)}/cancel", None),
     "POST /imports": lambda lab: ("/imports", {"format": "openai"}),
     "POST /reviews/{review_id}/claim": lambda lab: (f"/reviews/{lab.review()}/claim", None),
@@ -212,7 +213,7 @@ CALLS = {
     ),
 }
 """A call of each write, and what it needs. A new write needs a line here."""
-READS = {"POST /runs/preview", "POST /campaigns/estimate", "POST /runs/{run_id}/retry"}
+READS = {"POST /runs/preview", "POST /exports/preview", "POST /campaigns/estimate", "POST /runs/{run_id}/retry"}
 READS |= {"POST /episodes/{episode_id}/heartbeat"}
 """Calls that change nothing: previews, and what has nothing to do here."""
 
