@@ -15,6 +15,11 @@ TOKEN = "hf_" + "goodToken" * 4
 class Hub(BaseHTTPRequestHandler):
     """Large files (below `data/`) are asked for by LFS, all others come inside the commit."""
 
+    def do_GET(self):
+        if self.path == "/api/whoami-v2" and self.headers.get("Authorization") == f"Bearer {TOKEN}":
+            return self.say(200, {"type": "user", "name": "ada", "orgs": []})
+        return self.say(404, {"error": self.path})
+
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if self.headers.get("Authorization") != f"Bearer {TOKEN}":
