@@ -8,20 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
 from django.utils import timezone
 
+from episodes.show.decisions import proposed_lines
 from experts import endings
 from experts.find.answer_links import answer_path
-from experts.models import Ask
+from experts.models import BEFORE_PEOPLE, Ask, AskStatus
+from experts.rules.risk import is_high
 from experts.who.advisers import reach_of, to_tell
 from experts.who.policies import desk_of
-from notices.subjects import KEEP, Relevance, put_off, skip
+from notices.subjects import KEEP, Relevance, SharedView, put_off, skip
 from people.text.plain_text import clean
 from people.text.prose import without_marks
 
 KIND = "ask"
+WITHDRAWN_FOR = timedelta(hours=1)
+"""An answer that its agent has not read counts as final in a channel after this time."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,40 @@ class AskSubject:
 
     def answer_path(self, person: str) -> str:
         return answer_path(self.ask, person) if desk_of(self.ask.project).answer_links else ""
+
+    def shared(self, now: datetime) -> SharedView:
+        ask, desk = self.ask, desk_of(self.ask.project)
+        typed = ask.typed or {}
+        calls = typed.get("calls") or []
+        can_press = ask.is_open and ask.held_id is None and ask.deadline_at > now and desk.answer_links
+        for_people = can_press and ask.tier in BEFORE_PEOPLE
+        return SharedView(
+            title=self.title(1),
+            text=clean(self.text),
+            details=[*_call_lines(calls), *(f"- {clean(one['label'])}" for one in typed.get("options") or [])],
+            state=clean(self.state_for("", now)),
+            expires_at=ask.deadline_at,
+            is_free=for_people and not ask.assignment.is_held(now),
+            is_answerable=for_people,
+            is_over=self.is_over,
+            is_settled=self._is_settled(now),
+            skills=ask.skills,
+            is_high_risk=any(is_high(desk.high_risk, call["name"]) for call in calls),
+            earlier=ask.thread_id or "",
+        )
+
+    def _is_settled(self, now: datetime) -> bool:
+        if self.ask.status != AskStatus.ANSWERED or self.ask.is_final:
+            return self.is_over
+        return self.ask.closed_at is not None and self.ask.closed_at < now - WITHDRAWN_FOR
+
+
+def _call_lines(calls: list[dict[str, Any]]) -> list[str]:
+    lines: list[str] = []
+    for place, line in enumerate(proposed_lines(calls)):
+        lines.append(f"{place + 1}. {line.name}")
+        lines += [f"    {argument.name}: {argument.value}" for argument in line.arguments]
+    return lines
 
 
 @dataclass(frozen=True)

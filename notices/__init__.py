@@ -1,6 +1,6 @@
 """Who is notified of what, over which channel?
 
-    models            subscriptions, deliveries, quiet hours
+    models            channels, deliveries, posts, quiet hours
     errors            refusals of channels and addresses
     events            live hints to one person's pages
     subjects          kinds of things that apps register

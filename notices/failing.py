@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from itertools import takewhile
 
-from notices.models import Channel, Delivery, DeliveryState, Subscription
+from notices.models import Channel, Delivery, DeliveryState, SlackChannel, Subscription
 from people.access import Actor, scoped
 from people.models import display_name
 from people.operating import RECENT, Need
@@ -27,6 +27,9 @@ def channels(actor: Actor, now: datetime) -> Iterator[Need]:
         yield Need(
             f"{channel.get_kind_display()} notifications of {display_name(channel.user)}", channel.broken, page="people"
         )
+    shared = scoped(SlackChannel.objects.filter(ended_at=None), actor.project).exclude(broken="")
+    for place in shared.order_by("pk"):
+        yield Need(f"Slack channel {place.target}", place.broken, page="notices")
     rows = Delivery.objects.filter(subscription__in=mine.filter(broken=""), ended_at__gt=now - RECENT)
     ended = rows.filter(state__in=[DeliveryState.SENT, DeliveryState.FAILED]).select_related("subscription")
     by_kind: dict[str, list[Delivery]] = {}

@@ -1,7 +1,7 @@
-"""Rows about notifications: subscriptions, deliveries, quiet hours, and counters of use.
+"""Rows about notifications: subscriptions, deliveries, a project's Slack channels, quiet hours, and counters of use.
 
-Owns what a row can contain and facts about one row. Leaves changes to `subscriptions.py`, `deliveries.py` and
-`allowances.py`.
+Owns what a row can contain and facts about one row. Leaves changes to `subscriptions.py`, `deliveries.py`,
+`channels.py` and `allowances.py`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from people.models import IdField, Membership, Project
 
 LISTENED = """EXISTS (
   SELECT FROM notices_subscription WHERE project_id = %(project)s AND ended_at IS NULL AND is_confirmed AND broken = ''
-)"""
-"""Whether `deliveries.queue_for` finds a channel, for a statement that reads more than that."""
+) OR EXISTS (SELECT FROM notices_slackchannel WHERE project_id = %(project)s AND ended_at IS NULL)"""
+"""Whether `deliveries.queue_for` or `channels.queue_for` finds one, for a statement that reads more than that."""
 
 
 class Channel(models.TextChoices):
@@ -166,6 +166,75 @@ class Delivery(models.Model):
     def path(self) -> str:
         """The page of its subject, which finds its project; empty for a kind of this app."""
         return subjects.path(self.kind, self.subject_id)
+
+
+class SlackChannel(models.Model):
+    """A channel in Slack that shows the asks of a project, and which of them.
+
+    It belongs to the project: who added it can leave. Its row stays after its end, as that of a subscription.
+    """
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="slack_channels")
+    target = models.CharField(max_length=30)
+    skills = models.JSONField(default=list, blank=True)
+    """An ask with one of these skills is shown; empty for every ask."""
+    only_high_risk = models.BooleanField(default=False)
+    broken = models.TextField(blank=True)
+    paused_until = models.DateTimeField(null=True, blank=True)
+    """Slack takes nothing for it before."""
+    created_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "target"], condition=Q(ended_at=None), name="one_slack_channel_per_target"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"Slack channel {self.target}"
+
+
+class SlackPost(models.Model):
+    """The message of one subject in one Slack channel, which is drawn again when the subject changes.
+
+    It stores no text: `shown` is a digest of what the message says.
+    """
+
+    id = IdField()
+    channel = models.ForeignKey(SlackChannel, on_delete=models.CASCADE, related_name="posts")
+    kind = models.CharField(max_length=20)
+    subject_id = models.CharField(max_length=40)
+    ts = models.CharField(max_length=40, blank=True)
+    """Slack's name of the message; empty until it was sent."""
+    thread_ts = models.CharField(max_length=40, blank=True)
+    """The first message of its thread, where it continues an earlier one."""
+    shown = models.CharField(max_length=64, blank=True)
+    is_over = models.BooleanField(default=False)
+    attempts = models.IntegerField(default=0)
+    """Failures in a row."""
+    taken_until = models.DateTimeField(null=True, blank=True)
+    """Until when one process draws it, or until when Slack is not asked again."""
+    heard = models.JSONField(default=list, blank=True)
+    """Slack's names of the newest replies that were stored."""
+    looked_at = models.DateTimeField(default=timezone.now)
+    """When the sweep last compared it."""
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["looked_at"], condition=Q(is_over=False), name="slack_posts_to_draw"),
+            models.Index(fields=["kind", "subject_id"], name="slack_posts_of_subject"),
+            models.Index(fields=["channel", "ts"], name="slack_posts_by_ts"),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["channel", "kind", "subject_id"], name="one_slack_post_per_subject"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} in {self.channel_id}"
 
 
 class QuietHours(models.Model):

@@ -18,11 +18,12 @@ from django.views.decorators.http import require_GET, require_POST
 
 from notices import subjects
 from notices.models import Channel, Delivery, DeliveryState, QuietHours, Subscription
+from notices.record import channels as slack_channels
 from notices.record import slack, subscriptions
-from people.access import MemberRequest, may_annotate, may_see_notices, member_required
+from people.access import MemberRequest, holds, may_annotate, may_see_notices, may_set_desk, member_required
 from people.errors import AppError, Invalid, NotFound
 from people.http import refusal
-from people.requests.forms import FormFields, read, text_of, whole
+from people.requests.forms import FormFields, Ticked, read, text_of, whole
 from people.requests.parts import part_of
 
 LOG_ROWS = 50
@@ -44,6 +45,8 @@ def _page(request: MemberRequest, status: int = 200, **more: Any) -> HttpRespons
         "has_browser": any(one.kind == Channel.BROWSER for one in channels),
         "has_mail": settings.MAIL_SERVER is not None,
         "has_slack": slack.is_set(),
+        "slack_channels": slack_channels.of_project(request.actor),
+        "may_set_channels": holds(request.actor, may_set_desk),
         "may_private": settings.AWMWEB_NOTICES_PRIVATE,
         "quiet": QuietHours.objects.filter(user=request.actor.person).first(),
         "push_key": _push_key(settings.VAPID_KEY),
@@ -168,6 +171,39 @@ def _rules(request: MemberRequest, pk: str) -> str:
 def _confirm(request: MemberRequest, pk: str) -> str:
     subscriptions.confirm(request.actor, pk, text_of(request.POST, "code", 40))
     return "Email confirmed."
+
+
+class SlackChannelForm(FormFields):
+    """A channel of Slack, and which asks it shows."""
+
+    target: str = ""
+    skills: str = ""
+    only_high_risk: Ticked = False
+
+
+@require_POST
+@member_required(may_set_desk)
+def add_slack_channel(request: MemberRequest) -> HttpResponse:
+    form = read(request.POST, SlackChannelForm)
+    try:
+        slack_channels.add(request.actor, form.target, form.skills, form.only_high_risk)
+    except AppError as refused:
+        return _page(request, refused.status, channel_problem=refused.message, channel_form=form)
+    messages.success(request, "Slack channel saved.")
+    return redirect("notices")
+
+
+@require_POST
+@member_required(may_set_desk)
+def slack_channel(request: MemberRequest, pk: str, command: str) -> HttpResponse:
+    """Remove a channel of Slack, or try it again."""
+    commands = {"off": (slack_channels.remove, "Slack channel removed."), "again": (slack_channels.try_again, "")}
+    if command not in commands:
+        raise NotFound
+    write, words = commands[command]
+    write(request.actor, pk)
+    messages.success(request, words or "Slack channel is tried again.")
+    return redirect("notices")
 
 
 @require_POST

@@ -7,7 +7,7 @@ are not sent. This app imports no app above: they register their kinds in `AppCo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -38,6 +38,29 @@ def skip(why: str) -> Relevance:
 
 def put_off(until: datetime, why: str) -> Relevance:
     return Relevance(why, until)
+
+
+@dataclass(frozen=True)
+class SharedView:
+    """What a channel of the project shows of a subject: the same for everyone in it, from cleaned texts."""
+
+    title: str
+    text: str
+    details: Sequence[str]
+    state: str
+    """Who holds it or how it ended; empty while it waits for someone."""
+    expires_at: datetime
+    is_free: bool
+    """Whether someone can claim it now."""
+    is_answerable: bool
+    """Whether who holds it can answer it in the channel."""
+    is_over: bool
+    is_settled: bool
+    """Whether its state will not change again."""
+    skills: Collection[str]
+    is_high_risk: bool
+    earlier: str
+    """The ID of the subject that it continues; empty without one."""
 
 
 class Subject(Protocol):
@@ -92,6 +115,9 @@ class Subject(Protocol):
 
     def answer_path(self, person: str) -> str:
         """Return the address with which this person answers it without a session; empty if there is none."""
+
+    def shared(self, now: datetime) -> SharedView | None:
+        """Return what a channel of the project shows of it; None for what is for single persons."""
 
 
 class Kind(Protocol):

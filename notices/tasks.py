@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from notices import sending
-from notices.record import allowances, deliveries, slack
+from notices.record import allowances, channels, deliveries, slack
 
 
 @shared_task
@@ -16,14 +16,17 @@ def send() -> None:
 @shared_task
 def redraw(kind: str, subject_id: str) -> None:
     slack.redraw(kind, subject_id)
+    channels.draw(kind, subject_id)
 
 
 @shared_task
 def redraw_missed() -> None:
     slack.redraw_missed()
+    channels.draw_missed()
 
 
 @shared_task
 def forget() -> None:
     deliveries.forget_old()
+    channels.forget_old()
     allowances.forget_old()

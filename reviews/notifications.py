@@ -91,6 +91,9 @@ class CommentSubject:
     def answer_path(self, person: str) -> str:
         return ""
 
+    def shared(self, now: datetime) -> None:
+        return None
+
 
 @dataclass(frozen=True)
 class CommentKind:

@@ -80,6 +80,11 @@ LIMITS: dict[str, list[tuple[str, str]]] = {
         ("A code for a channel is invalid after this many wrong ones", "notices.record.subscriptions.TRIES_MAX"),
         ("A notification is tried at most this often", "notices.record.deliveries.ATTEMPTS_MAX"),
         ("A notification stays in the log for", "notices.record.deliveries.KEPT"),
+        ("Slack channels of one project, at most", "notices.record.channels.CHANNELS_MAX"),
+        ("A process has a message of a Slack channel to draw for at most", "notices.record.channels.TAKEN_FOR"),
+        ("A message of a Slack channel is drawn again for", "notices.record.channels.KEPT"),
+        ("A sweep compares this many messages of Slack channels, at most", "notices.record.channels.LOOKED_AT"),
+        ("An answer that can be withdrawn is looked at for a Slack channel for", "experts.notifications.WITHDRAWN_FOR"),
         ("A push that no device fetches expires after", "notices.sending.PUSH_LIFE_S"),
     ],
     "Processes": [

@@ -24,7 +24,7 @@ from episodes.models import Episode, OutcomeHold
 from experts.models import Advice, Ask, ModelCall, StandingAnswer
 from experts.record.standing_answers import has_its_values
 from imports.models import Trace
-from notices.models import Delivery
+from notices.models import Delivery, SlackPost
 from people.access import Actor, may_manage_people, scoped, visible_or_404
 from people.errors import Invalid, OnHold
 from people.models import AuditEntry, Tombstone, digest_of
@@ -153,6 +153,9 @@ def _named_elsewhere(actor: Actor, family: Set[str], deleted: Mapping[str, Set[A
     mine = Delivery.objects.filter(subscription__project=actor.project, subject_id__in=notified)
     counts["notices.Delivery"] = mine.count()
     mine._raw_delete("default")
+    posts = SlackPost.objects.filter(channel__project=actor.project, subject_id__in=notified)
+    counts["notices.SlackPost"] = posts.count()
+    posts._raw_delete("default")
     names = {str(key) for keys in deleted.values() for key in keys if isinstance(key, str)}
     audit = scoped(AuditEntry.objects.filter(target__in=names), actor.project).exclude(reason="")
     counts["people.AuditEntry: reasons"] = audit.update(reason="")

@@ -25,17 +25,19 @@ from experts.notifications import KIND
 from experts.record import advising, closing, queue
 from experts.rules.call_fit import breaks_in
 from experts.rules.decisions import refusal_words
-from notices.models import Delivery
 from notices.record import slack
+from notices.record.slack import Pressed
 from people.access import Actor, visible_or_404
 from people.errors import AppError, BadJson, Invalid, NotFound, Unauthenticated
+from people.requests import addresses
 from people.requests.forms import text_of
 from people.text.json_text import parse_json
 from people.text.plain_text import clean, with_line_ends
 
 OPTIONS_MAX, CALLS_MAX = 100, 20
 """What a window can hold; Slack allows 100 options and 100 blocks."""
-ANSWER = "awm_answer"
+ANSWER, CLAIM = slack.ANSWER, slack.CLAIM
+REFUSED = "You can't answer this ask. Members of its project confirm their Slack account on Notifications in awmweb."
 NOTE = "note"
 
 
@@ -49,29 +51,33 @@ def interaction(request: HttpRequest) -> HttpResponse:
     if payload.get("type") == "block_actions":
         return _pressed(payload, user)
     carried = _given(payload)
-    match = slack.pressed_by(KIND, str(carried.get("delivery", "")), user)
-    if match is None:
-        return _problem("You can't answer this ask.")
-    row, actor = match
+    pressed = slack.pressed_by(KIND, str(carried.get("message", "")), user)
+    if pressed is None:
+        return _problem(REFUSED)
     if payload.get("type") == "view_submission":
-        return _submitted(payload, row, actor, carried)
+        return _submitted(payload, pressed, carried)
     if payload.get("type") == "view_closed":
-        _released(actor, carried)
+        _released(pressed.actor, carried)
     return HttpResponse()
 
 
 @csrf_exempt
 @require_POST
 def event(request: HttpRequest) -> HttpResponse:
-    """Take a reply in a message's thread as the answer to a question. Edited and deleted messages change nothing."""
+    """Take a reply in the thread of a direct message as the answer to a question, and one in a channel as a comment.
+
+    Edited and deleted messages change nothing.
+    """
     _refuse_unsigned(request)
     payload = _read_payload(request.body.decode("utf-8", "replace"))
     if payload.get("type") == "url_verification":
         return JsonResponse({"challenge": str(payload.get("challenge", ""))})
     message = _dict(payload.get("event"))
-    is_reply = message.get("type") == "message" and message.get("thread_ts") and not message.get("subtype")
-    if is_reply and not message.get("bot_id"):
-        _replied({name: str(message.get(name, "")) for name in ("user", "channel", "thread_ts", "ts", "text")})
+    is_new = message.get("subtype") in (None, "", "thread_broadcast")
+    if message.get("type") == "message" and message.get("thread_ts") and is_new and not message.get("bot_id"):
+        reply = {name: str(message.get(name, "")) for name in ("user", "channel", "thread_ts", "ts", "text")}
+        reply["text"] = with_line_ends(slack.unescaped(reply["text"]))
+        _replied(reply) if reply["channel"].startswith(slack.DIRECT) else _commented(reply)
     return HttpResponse()
 
 
@@ -108,28 +114,31 @@ def _given(payload: Mapping[str, Any]) -> dict[str, Any]:
 def _pressed(payload: Mapping[str, Any], user: str) -> HttpResponse:
     actions = payload.get("actions")
     action = _dict(actions[0]) if isinstance(actions, list) and actions else {}
-    if action.get("action_id") not in (ANSWER, "awm_claim", slack_answers.ANYWAY):
+    if action.get("action_id") not in (ANSWER, CLAIM, slack_answers.ANYWAY):
         return HttpResponse()  # a link, which Slack reports, too
-    delivery, _, version = str(action.get("value", "")).partition(" ")
-    match = slack.pressed_by(KIND, delivery, user)
-    if match is None:
-        return _message(payload, "You can't answer this ask.")
-    row, actor = match
+    message, _, version = str(action.get("value", "")).partition(" ")
+    pressed = slack.pressed_by(KIND, message, user)
+    if pressed is None:
+        return _message(payload, REFUSED)
+    actor, ask_id = pressed.actor, pressed.subject_id
     try:
         if action["action_id"] == slack_answers.ANYWAY:
-            slack_answers.send_anyway(row, actor, version)
+            slack_answers.send_anyway(pressed, version)
             return HttpResponse()
-        had = _has(actor, row.subject_id)
-        lease = queue.claim(actor, row.subject_id)
+        had = _has(actor, ask_id)
+        # the same press again, as its message has no Claim for who holds the ask
+        if had and action["action_id"] == CLAIM:
+            return HttpResponse()
+        lease = queue.claim(actor, ask_id)
     except AppError as refused:
         return _message(payload, refused.message)
-    if action["action_id"] == "awm_claim":
+    if action["action_id"] == CLAIM:
         return HttpResponse()
-    ask = asks_of(actor).get(pk=row.subject_id)
-    window = _window(ask)
+    window = _window(asks_of(actor).get(pk=ask_id))
     if window is None:
-        return _message(payload, "Slack can't show this ask whole. It is claimed for you: open it in awmweb.")
-    carried = {"delivery": row.pk, "assignment": lease.assignment_id, "lease": lease.lease_token}
+        url = addresses.public_url(actor.project.slug, f"/asks/{ask_id}/")
+        return _message(payload, f"Slack can't show this ask whole. It is claimed for you: open it in awmweb. {url}")
+    carried = {"message": pressed.id, "assignment": lease.assignment_id, "lease": lease.lease_token}
     problem = slack.open_window(str(payload.get("trigger_id", "")), {**window, "private_metadata": json.dumps(carried)})
     if problem and not had:
         # no one sees the ask, so others must be able to claim it
@@ -144,7 +153,7 @@ def _has(actor: Actor, ask_id: str) -> bool:
 
 
 def _message(payload: Mapping[str, Any], words: str) -> HttpResponse:
-    """Say something to the person who pressed, below the message."""
+    """Say something to the person who pressed."""
     slack.whisper(payload, words)
     return HttpResponse()
 
@@ -160,8 +169,9 @@ def _released(actor: Actor, carried: Mapping[str, Any]) -> None:
         return  # answered, expired or taken since: nothing to give up
 
 
-def _submitted(payload: Mapping[str, Any], row: Delivery, actor: Actor, carried: Mapping[str, Any]) -> HttpResponse:
-    ask = asks_of(actor).filter(pk=row.subject_id).first()
+def _submitted(payload: Mapping[str, Any], pressed: Pressed, carried: Mapping[str, Any]) -> HttpResponse:
+    actor = pressed.actor
+    ask = asks_of(actor).filter(pk=pressed.subject_id).first()
     if ask is None:
         return _problem("This ask no longer exists.")
     view = _dict(payload.get("view"))
@@ -173,7 +183,7 @@ def _submitted(payload: Mapping[str, Any], row: Delivery, actor: Actor, carried:
     try:
         decision = _decision(ask.typed, fields) if ask.typed else None
         advising.refuse_misfit(actor, ask, text, decision)
-        slack_answers.send(row, actor, ask, text, decision, nonce, _held(actor, ask, carried))
+        slack_answers.send(pressed, ask, text, decision, nonce, _held(actor, ask, carried))
     except AppError as refused:
         return _problem(refusal_words(refused))
     return HttpResponse()
@@ -287,23 +297,37 @@ def _input(block: str, label: str, element: dict[str, Any], optional: bool = Fal
 
 
 def _replied(message: Mapping[str, str]) -> None:
-    """Answer the question of a message with the reply in its thread."""
-    match = slack.replied_to(KIND, message["channel"], message["thread_ts"], message["user"])
-    if match is None:
+    """Answer the question of a direct message with the reply in its thread."""
+    pressed = slack.replied_to(KIND, message["channel"], message["thread_ts"], message["user"])
+    if pressed is None:
         return
-    row, actor = match
+    actor, text = pressed.actor, message["text"]
     nonce = f"slack:{message['channel']}:{message['ts']}"[:150]
     try:
-        ask = visible_or_404(asks_of(actor), actor, row.subject_id)
+        ask = visible_or_404(asks_of(actor), actor, pressed.subject_id)
         closing.close_if_due(ask.pk)
         # the same event again, or one that comes after the answer, changes nothing
         if ask.advice.filter(author_key=actor.key, nonce=nonce).exists():
             return
         if ask.typed:
             raise Invalid("This ask wants a decision. Press Answer.")
-        advising.refuse_misfit(actor, ask, message["text"], None)
+        advising.refuse_misfit(actor, ask, text, None)
         lease = queue.claim(actor, ask.pk)
-        held = (lease.assignment_id, lease.lease_token)
-        slack_answers.send(row, actor, ask, with_line_ends(message["text"]), None, nonce, held)
+        slack_answers.send(pressed, ask, text, None, nonce, (lease.assignment_id, lease.lease_token))
     except (AppError, NotFound) as refused:
-        slack.reply(message["channel"], message["thread_ts"], slack_answers.not_sent(refused.message))
+        slack.tell(pressed.channel, message["thread_ts"], message["user"], slack_answers.not_sent(refused.message))
+
+
+def _commented(message: Mapping[str, str]) -> None:
+    """Store a reply in the thread of a channel's message as a comment on the step of its newest ask."""
+    post = slack.thread_of(KIND, message["channel"], message["thread_ts"])
+    if post is None or not message["text"].strip():
+        return
+    pressed = slack.replied_in(post, message["user"])
+    try:
+        if pressed is None:
+            raise Invalid(REFUSED)
+        slack_answers.comment(pressed, message["ts"], message["text"])
+    except (AppError, NotFound) as refused:
+        why = f"Your reply is only in Slack. {refused.message}"
+        slack.tell(message["channel"], message["thread_ts"], message["user"], why)

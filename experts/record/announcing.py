@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from experts import events, notifications
 from experts.models import BEFORE_PEOPLE, Ask, Tier
-from notices.record import deliveries
+from notices.record import channels, deliveries
 
 
 def toward(ask: Ask) -> str:
@@ -19,6 +19,8 @@ def toward(ask: Ask) -> str:
 def tell_or_wake(ask: Ask, is_listened: bool = True) -> None:
     events.tell(ask)
     if is_listened and ask.tier in BEFORE_PEOPLE:
-        deliveries.queue_for(notifications.AskSubject(ask))
+        subject = notifications.AskSubject(ask)
+        deliveries.queue_for(subject)
+        channels.queue_for(subject)
     if ask.tier == Tier.LLM:
         events.call_models()

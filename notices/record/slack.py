@@ -1,25 +1,27 @@
 """Slack: notifications as direct messages, which change with their subject, and the windows that a press opens.
 
-Owns the calls of Slack's Web API and what a message shows. Slack parses `mrkdwn`, so texts of agents are `plain_text`
-only. Leaves presses of buttons to the app of the subject, which finds its delivery by `pressed_by`.
+Owns the calls of Slack's Web API and what a direct message shows. Slack parses `mrkdwn`, so texts of agents are
+`plain_text` only. Leaves messages in channels to `channels.py`, and presses of buttons to the app of the subject, which
+finds the message and the member by `pressed_by`.
 """
 
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.error import URLError
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.signature import SignatureVerifier
 
 from notices import subjects
-from notices.models import Channel, Delivery, DeliveryState, Subscription
+from notices.models import Channel, Delivery, DeliveryState, SlackPost, Subscription
 from notices.record import deliveries
 from notices.record.deliveries import Parcel, SendResult
 from people.access import Actor, person
@@ -36,6 +38,10 @@ OUT = (URLError, OSError, SlackClientError)
 """What the client raises if Slack does not answer; `SlackApiError` is one of them, and is looked at first."""
 TEXT_CHARS = 2900
 """Of a text in a message or a window; Slack takes 3,000."""
+ANSWER, CLAIM = "awm_answer", "awm_claim"
+"""Buttons of a message; the value of each is its delivery or post."""
+DIRECT = "D"
+"""Slack's names of direct messages begin with it."""
 REDRAWN_FOR = timedelta(days=1)
 
 
@@ -52,7 +58,7 @@ def is_signed(body: bytes, headers: Any) -> bool:
     return bool(SignatureVerifier(settings.AWMWEB_SLACK_SECRET).is_valid(body, stamp, signature))
 
 
-def _client(timeout_s: int = TIMEOUT_S) -> WebClient:
+def client(timeout_s: int = TIMEOUT_S) -> WebClient:
     return WebClient(token=settings.AWMWEB_SLACK_TOKEN, base_url=f"{settings.AWMWEB_SLACK_URL}/api/", timeout=timeout_s)
 
 
@@ -61,21 +67,30 @@ def send(parcel: Parcel) -> SendResult:
     if not is_set():
         return SendResult(False, "Slack is not set (AWMWEB_SLACK_TOKEN, AWMWEB_SLACK_SECRET).")
     try:
-        made = _client().chat_postMessage(
+        made = client().chat_postMessage(
             channel=parcel.target,
-            text=_escaped(f"{parcel.title}: {parcel.text}"),
+            text=escaped(f"{parcel.title}: {parcel.text}"),
             blocks=_blocks(parcel),
             unfurl_links=False,
             unfurl_media=False,
         )
     except SlackApiError as refused:
-        code = str(refused.response.get("error", ""))[:80]
-        after = str(refused.response.headers.get("Retry-After", ""))
-        wait = float(after) if after.isdecimal() and len(after) < 6 else 0.0
+        code = code_of(refused)
+        wait = pause_s(refused)
         return SendResult(False, f"Slack responded {code}.", code in AGAIN, wait, ended=code in ENDED)
     except OUT as silent:
         return SendResult(False, f"Slack could not be reached ({type(silent).__name__}).", again=True)
     return SendResult(True, "Accepted by Slack.", receipt={"channel": made["channel"], "ts": made["ts"]})
+
+
+def code_of(refused: SlackApiError) -> str:
+    return str(refused.response.get("error", ""))[:80]
+
+
+def pause_s(refused: SlackApiError) -> float:
+    """Return for how long Slack wants no call; 0 if it does not say so."""
+    after = str(refused.response.headers.get("Retry-After", ""))
+    return float(after) if after.isascii() and after.isdecimal() and len(after) < 6 else 0.0
 
 
 def plain(text: str) -> dict[str, Any]:
@@ -83,9 +98,14 @@ def plain(text: str) -> dict[str, Any]:
     return {"type": "plain_text", "text": text[:TEXT_CHARS] or " ", "emoji": False}
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Return a text for a notification's line, which Slack parses."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def unescaped(text: str) -> str:
+    """Return what a person wrote in a message: Slack sends three signs as they are in its own texts."""
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 def _blocks(parcel: Parcel) -> list[dict[str, Any]]:
@@ -94,26 +114,34 @@ def _blocks(parcel: Parcel) -> list[dict[str, Any]]:
         {"type": "section", "text": plain(parcel.text)},
     ]
     if parcel.deadline_at is not None:
-        # Slack shows the time of the reader's zone
-        stamp, utc = int(parcel.deadline_at.timestamp()), f"{parcel.deadline_at:%H:%M} UTC"
-        at = f"<!date^{stamp}^Answer by {{time}}|Answer by {utc}>"
-        blocks.append({"type": "context", "elements": [{"type": "mrkdwn", "text": at}]})
-    buttons = [_link(parcel)]
+        blocks.append({"type": "context", "elements": [deadline(parcel.deadline_at)]})
+    buttons = [link(parcel.url)]
     if parcel.answer_path:
-        answer, claim = (_button(word, f"awm_{word.lower()}", parcel.delivery_id) for word in ("Answer", "Claim"))
-        buttons = [{**answer, "style": "primary"}, claim, *buttons]
-    return [*blocks, _actions(buttons)]
+        buttons = [*presses(parcel.delivery_id, is_free=True), *buttons]
+    return [*blocks, actions(buttons)]
 
 
-def _actions(buttons: list[dict[str, Any]]) -> dict[str, Any]:
+def deadline(at: datetime) -> dict[str, Any]:
+    """Return the words for a deadline; Slack shows the time of the reader's zone."""
+    by = f"<!date^{int(at.timestamp())}^Answer by {{date_short_pretty}} {{time}}|Answer by {at:%b %-d, %H:%M} UTC>"
+    return {"type": "mrkdwn", "text": by}
+
+
+def presses(message_id: str, *, is_free: bool) -> list[dict[str, Any]]:
+    """Return the buttons of a message about something to answer."""
+    answer = {**button("Answer", ANSWER, message_id), "style": "primary"}
+    return [answer, button("Claim", CLAIM, message_id)] if is_free else [answer]
+
+
+def actions(buttons: list[dict[str, Any]]) -> dict[str, Any]:
     return {"type": "actions", "elements": buttons}
 
 
-def _link(parcel: Parcel) -> dict[str, Any]:
-    return _button("Open in awmweb", "awm_open", url=parcel.url)
+def link(url: str) -> dict[str, Any]:
+    return button("Open in awmweb", "awm_open", url=url)
 
 
-def _button(words: str, action: str, value: str = "", url: str = "") -> dict[str, Any]:
+def button(words: str, action: str, value: str = "", url: str = "") -> dict[str, Any]:
     more = {"url": url} if url else {"value": value}
     return {"type": "button", "text": plain(words), "action_id": action, **more}
 
@@ -121,9 +149,10 @@ def _button(words: str, action: str, value: str = "", url: str = "") -> dict[str
 def open_window(trigger: str, window: dict[str, Any]) -> str:
     """Open a window over the person's Slack. Return what went wrong; empty if it is open."""
     try:
-        _client(WINDOW_S).views_open(trigger_id=trigger, view=window)
+        client(WINDOW_S).views_open(trigger_id=trigger, view=window)
     except SlackApiError as refused:
-        return f"Slack responded {str(refused.response.get('error', ''))[:80]}."
+        # a press that Slack delivered twice: its window is open
+        return "" if code_of(refused) == "exchanged_trigger_id" else f"Slack responded {code_of(refused)}."
     except OUT:
         return "Slack could not be reached."
     return ""
@@ -131,32 +160,60 @@ def open_window(trigger: str, window: dict[str, Any]) -> str:
 
 def whisper(payload: Any, words: str) -> None:
     """Say something to the person who pressed a button, in its conversation."""
-    where = payload.get("channel")
-    channel = where.get("id") if isinstance(where, dict) else None
-    message = payload.get("message")
-    reply(str(channel or ""), str(message.get("ts", "")) if isinstance(message, dict) else "", words)
+    channel, message, user = (
+        value if isinstance(value := payload.get(name), dict) else {} for name in ("channel", "message", "user")
+    )
+    tell(str(channel.get("id", "")), str(message.get("ts", "")), str(user.get("id", "")), words)
 
 
-def reply(channel: str, ts: str, words: str, button: tuple[str, str, str] | None = None) -> None:
-    """Say something in the thread of a message. Words that do not arrive are lost: the message itself stays true.
+def tell(channel: str, ts: str, user: str, words: str, press: tuple[str, str, str] | None = None) -> None:
+    """Say something to one person: in the thread of a direct message, and in a channel so that no one else sees it.
 
-    A button has its words, its action and its value.
+    Words that do not arrive are lost: the message itself stays true. A button has its words, its action and its value.
     """
-    shown = [{"type": "section", "text": plain(clean(words))}, _actions([_button(*button)])] if button else None
+    shown = [{"type": "section", "text": plain(clean(words))}, actions([button(*press)])] if press else None
+    slack = client(WINDOW_S)
     try:
-        _client(WINDOW_S).chat_postMessage(channel=channel, thread_ts=ts, text=_escaped(words), blocks=shown)
+        if channel.startswith(DIRECT):
+            slack.chat_postMessage(channel=channel, thread_ts=ts, text=escaped(words), blocks=shown)
+        else:
+            slack.chat_postEphemeral(channel=channel, user=user, text=escaped(words), blocks=shown)
     except OUT as error:
         log.warning("Slack did not take a reply: %s", type(error).__name__)
 
 
-def pressed_by(kind: str, delivery_id: str, slack_user: str) -> tuple[Delivery, Actor] | None:
-    """Return the delivery of a pressed message and the person who pressed; None if it was not sent to them."""
-    return _with_person(_sent_to(kind, slack_user).filter(pk=delivery_id).first())
+@dataclass(frozen=True)
+class Pressed:
+    """A message about a subject, and the member whose press or reply it was."""
+
+    id: str
+    subject_id: str
+    actor: Actor
+    slack_user: str
+    channel: str
+    ts: str
 
 
-def replied_to(kind: str, channel: str, ts: str, slack_user: str) -> tuple[Delivery, Actor] | None:
-    """Return the delivery whose message a person replied to; None if it was not sent to them."""
-    return _with_person(_sent_to(kind, slack_user).filter(receipt={"channel": channel, "ts": ts}).first())
+def pressed_by(kind: str, message_id: str, slack_user: str) -> Pressed | None:
+    """Return the pressed message; None unless it was sent to this person, or to a channel of a project of theirs."""
+    row = _sent_to(kind, slack_user).filter(pk=message_id).first()
+    return _of_delivery(row) or _of_post(_posts(kind).filter(pk=message_id).first(), slack_user)
+
+
+def replied_to(kind: str, channel: str, ts: str, slack_user: str) -> Pressed | None:
+    """Return the direct message that a person replied to; None if it was not sent to them."""
+    return _of_delivery(_sent_to(kind, slack_user).filter(receipt={"channel": channel, "ts": ts}).first())
+
+
+def thread_of(kind: str, channel: str, ts: str) -> SlackPost | None:
+    """Return the newest message in a thread of a channel."""
+    mine = _posts(kind).filter(Q(ts=ts) | Q(thread_ts=ts), channel__target=channel)
+    return mine.order_by("-created_at").first()
+
+
+def replied_in(post: SlackPost, slack_user: str) -> Pressed | None:
+    """Return a reply in a channel; None unless the person is a member of its project."""
+    return _of_post(post, slack_user)
 
 
 def _sent_to(kind: str, slack_user: str) -> QuerySet[Delivery]:
@@ -164,13 +221,37 @@ def _sent_to(kind: str, slack_user: str) -> QuerySet[Delivery]:
     return Delivery.objects.select_related("subscription").filter(kind=kind, **ways)
 
 
-def _with_person(delivery: Delivery | None) -> tuple[Delivery, Actor] | None:
-    if delivery is None or not delivery.subscription.is_confirmed:
+def _posts(kind: str) -> QuerySet[SlackPost]:
+    return SlackPost.objects.select_related("channel").filter(kind=kind, channel__ended_at=None)
+
+
+def _of_delivery(row: Delivery | None) -> Pressed | None:
+    actor = _confirmed(row.subscription) if row is not None else None
+    if row is None or actor is None:
         return None
-    way = delivery.subscription
+    place = {name: str(row.receipt.get(name, "")) for name in ("channel", "ts")}
+    return Pressed(row.pk, row.subject_id, actor, row.subscription.target, **place)
+
+
+def _of_post(post: SlackPost | None, slack_user: str) -> Pressed | None:
+    """Return the press of the member who confirmed this Slack account in the channel's project."""
+    if post is None:
+        return None
+    mine = Subscription.objects.current().filter(project=post.channel.project_id, kind=Channel.SLACK)
+    ways = mine.filter(target=slack_user, is_confirmed=True).order_by("created_at")
+    actor = next((one for one in map(_confirmed, ways) if one is not None), None)
+    if actor is None:
+        return None
+    return Pressed(post.pk, post.subject_id, actor, slack_user, post.channel.target, post.ts)
+
+
+def _confirmed(way: Subscription) -> Actor | None:
+    """Return the member behind a confirmed account, as long as they are one."""
+    if not way.is_confirmed:
+        return None
     rows = Membership.objects.current(timezone.now()).select_related("user", "project")
     member = rows.filter(user=way.user_id, project=way.project_id).first()
-    return (delivery, person(member)) if member is not None else None
+    return person(member) if member is not None else None
 
 
 def redraw(kind: str, subject_id: str) -> None:
@@ -202,12 +283,12 @@ def _update(row: Delivery, subject: subjects.Subject, words: str) -> bool:
     if words:
         # a press of anyone but the holder would be refused
         held = subject.is_held_by(row.subscription.user_key, timezone.now()) and bool(parcel.answer_path)
-        buttons = [*([_button("Answer", "awm_answer", row.pk)] if held else []), _link(parcel)]
-        blocks = [*blocks[:2], {"type": "context", "elements": [plain(words)]}, _actions(buttons)]
+        buttons = [*(presses(row.pk, is_free=False) if held else []), link(parcel.url)]
+        blocks = [*blocks[:2], {"type": "context", "elements": [plain(words)]}, actions(buttons)]
     try:
-        _client().chat_update(**row.receipt, text=_escaped(f"{parcel.title}: {parcel.text}"), blocks=blocks)
+        client().chat_update(**row.receipt, text=escaped(f"{parcel.title}: {parcel.text}"), blocks=blocks)
     except SlackApiError as refused:
-        return str(refused.response.get("error", "")) not in AGAIN
+        return code_of(refused) not in AGAIN
     except OUT:
         return False
     return True

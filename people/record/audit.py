@@ -26,6 +26,7 @@ UNRECORDED = {
     "The run's page says who created it, and lists its training steps": """
         episodes.record.recording.start_run curriculum.record.training.report""",
     "The review and the episode show each with name and time; a change leaves the earlier one": """
+        experts.record.tagging.annotate_ask notices.record.channels.hears
         experts.record.tagging.keep_unsent experts.record.tagging.tag reviews.record.annotating.annotate
         reviews.record.annotating.annotate_all reviews.record.annotating.reword reviews.record.annotating.undo
         reviews.record.annotating.undo_all reviews.record.assigning.as_if_given reviews.record.assigning.claim

@@ -103,7 +103,8 @@ def slack_server() -> Iterator[SlackServer]:
             method = self.path.removeprefix("/api/")
             there.calls.append((method, {**given, "bearer": self.headers["Authorization"]}))
             refused = there.refuses.get(method)
-            made = {"ok": True, "channel": "D1", "ts": f"1700000000.{next(count):06}"}
+            channel = given["channel"] if str(given.get("channel", "")).startswith("C") else "D1"
+            made = {"ok": True, "channel": channel, "ts": f"1700000000.{next(count):06}"}
             answer = json.dumps({"ok": False, "error": refused} if refused else made).encode()
             self.send_response(429 if refused == "ratelimited" else 200)
             if refused == "ratelimited":
