@@ -63,7 +63,7 @@ def headline(ask: Ask, reader: Actor | None = None) -> str:
         ended = ENDED.get(ask.episode.state, "The episode ended")
         return CANCELLED.get(ask.reason, f"{ended} before an answer.")
     if ask.status == AskStatus.FELL_BACK:
-        return why_no_answer(ask.reason)
+        return f"{why_no_answer(ask.reason)}{f' {ask.progress}.' if ask.quorum_of > 1 else ''}"
     return _answered(ask, ask.accepted, reader) if ask.accepted is not None else ""
 
 

@@ -68,6 +68,13 @@ class AlreadyDeclined(AppError):
     status = 409
 
 
+class AlreadyDecided(AppError):
+    """You decided this approval. It needs another person."""
+
+    code = "already_decided"
+    status = 409
+
+
 class NotForYou(AppError):
     """This ask requires a skill you do not have, or a specific person."""
 

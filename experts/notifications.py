@@ -101,7 +101,8 @@ class AskSubject:
         if self.ask.held_id is not None:
             return f"Answered by {slot.holder_name}."
         if not slot.is_held(now):
-            return ""
+            has_decided = self.ask.quorum_of > 1 and self.ask.decisions.filter(counts=True, author_key=person).exists()
+            return f"You decided. {self.ask.progress}." if has_decided else ""
         return "Claimed by you." if self.is_held_by(person, now) else f"Claimed by {slot.holder_name}."
 
     def is_held_by(self, person: str, now: datetime) -> bool:

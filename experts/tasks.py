@@ -6,12 +6,13 @@ from celery import shared_task
 
 from episodes.record import recording
 from experts import llm, slack_answers
-from experts.record import closing
+from experts.record import closing, queue
 
 
 @shared_task
 def sweep() -> None:
     closing.close_due()
+    queue.find_more_people()
     recording.lose_silent()
     llm.work()
 

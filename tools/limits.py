@@ -12,6 +12,8 @@ LIMITS: dict[str, list[tuple[str, str]]] = {
         ("A person counts as viewing an ask after the last request of its page for", "experts.record.desk.LOOKING_S"),
         ("A standing answer ends at the latest after", "experts.record.standing_answers.LONGEST"),
         ("Standing answers of a project that can still decide, at most", "experts.record.standing_answers.ACTIVE_MAX"),
+        ("An approval needs at most this many people", "awmclient.nouns.typed.QUORUM_MOST"),
+        ("Rules of a project about people per approval, at most", "experts.rules.quorum.RULES_MAX"),
         ("A deadline of an ask is at most", "awmclient.nouns.values.MAX_DEADLINE_S"),
         ("Open asks of an episode, at most", "experts.record.opening.OPEN_MAX"),
         ("Files of a question or an answer, at most", "experts.rules.file_types.MOST_FILES"),

@@ -105,6 +105,7 @@ class AskFields(TypedDict, total=False):
     other: bool | None
     response_schema: Mapping[str, Any] | None
     on_timeout: str | Mapping[str, Any] | None
+    quorum: Mapping[str, Any] | None
     thread: str | None
 
 

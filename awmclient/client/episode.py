@@ -21,7 +21,7 @@ from awmclient.client.wire import Wire
 from awmclient.errors import ClientError, Parked, Refused, Unreachable
 from awmclient.nouns.asks import Advice, AttachedFile, Heard
 from awmclient.nouns.episodes import EpisodeView, ReportedOutcome
-from awmclient.nouns.typed import typed_of
+from awmclient.nouns.typed import CallDecision, rejected, typed_of
 from awmclient.nouns.values import Fault, OwnFault, StopReason
 from awmclient.nouns.wheel import WheelView
 
@@ -157,6 +157,24 @@ class HttpEpisode:
         heard: Heard = "deadline" if asked.id else "unreachable"
         self._outbox.give_up(asked, reason, heard)
         return unanswered(heard, typed_of(body))
+
+    async def approve(
+        self, proposed: Sequence[Mapping[str, Any]], question: str = "", **fields: Unpack[AskFields]
+    ) -> list[CallDecision]:
+        """Ask for an approval of calls and return what was decided on each, in their order; silence rejects them.
+
+        With `quorum` several different people approve the same calls, perhaps all of one role.
+
+            refund, = await episode.approve([{"name": "refund", "arguments": {"order": 7}}], quorum={"of": 2})
+            may_run = refund.verdict != "reject"
+        """
+        calls = [{"id": str(number), **call} for number, call in enumerate(proposed, 1)]
+        question = question or f"May the agent call {', '.join(str(call['name']) for call in calls)}?"
+        body: AskFields = {"on_timeout": "reject", **fields, "kind": "approval", "calls": calls}
+        advice = await self.ask(question, **body)
+        decided = {one.id: one for one in (advice.decision.calls if advice.decision else None) or []}
+        silence = advice.reason or "no decision"
+        return [decided.get(call["id"]) or CallDecision.model_validate(rejected(call, silence)) for call in calls]
 
     async def _wait(self, asked: Question, cutoff: float, files: Sequence[tuple[str, bytes]]) -> Advice:
         loop = asyncio.get_running_loop()

@@ -24,6 +24,7 @@ from awmclient.nouns.asks import Advice, AskView, AttachedFile
 from awmclient.nouns.episodes import EpisodeView, ReportedOutcome
 from awmclient.nouns.interrupts import InterruptsView, RunInterrupts
 from awmclient.nouns.runs import CurriculumNext, TrainingStepView
+from awmclient.nouns.typed import CallDecision
 from awmclient.nouns.values import Fault, OwnFault, StopReason
 from awmclient.nouns.wheel import WheelView
 
@@ -115,6 +116,11 @@ class SyncEpisode:
 
     def ask(self, question: str, *, files: Sequence[tuple[str, bytes]] = (), **fields: Unpack[AskFields]) -> Advice:
         return self._portal.call(self._episode.ask(question, files=files, **fields))
+
+    def approve(
+        self, proposed: Sequence[Mapping[str, Any]], question: str = "", **fields: Unpack[AskFields]
+    ) -> list[CallDecision]:
+        return self._portal.call(self._episode.approve(proposed, question, **fields))
 
     def park(self) -> EpisodeView:
         return self._portal.call(self._episode.park())

@@ -39,7 +39,7 @@ class KindOfAsk:
 
 ASK_KINDS = {
     "question": KindOfAsk("Question"),
-    "approval": KindOfAsk("Approval", ("calls",), "calls", is_approval=True),
+    "approval": KindOfAsk("Approval", ("calls", "quorum"), "calls", is_approval=True),
     "choice": KindOfAsk("Choice", ("options", "many", "other"), "chosen", is_choice=True),
     "form": KindOfAsk("Form", ("response_schema",), "value", is_form=True),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, StrictBool, StrictInt, WithJsonSchema, model_validator
+from pydantic import Field, PlainSerializer, PrivateAttr, StrictBool, StrictInt, WithJsonSchema, model_validator
 
 from awmclient.nouns.ask_kinds import ASK_KINDS
 from awmclient.nouns.fields import MAX_INT, WHOLE, Count, Line, Object, Shape, Text, bounded
@@ -14,12 +14,15 @@ from awmclient.nouns.tools import ToolCall
 from awmclient.nouns.typed import (
     TYPED_FIELDS,
     AskKind,
+    CallDecision,
     DecidedBy,
     OnTimeout,
     Option,
     ProposedCall,
+    Quorum,
     TypedAsk,
     TypedDecision,
+    Verdict,
 )
 from awmclient.nouns.values import MAX_DEADLINE_S, AdviceSource, AskStatus, Privilege, Tier
 
@@ -42,6 +45,17 @@ class AttachedFile(FileRef):
 
 class AttachedFiles(Shape):
     files: list[AttachedFile]
+
+
+class PersonDecision(Shape):
+    """What one of several people decided on an approval that needs them. `calls` are those of an edit."""
+
+    by: str
+    verdict: Verdict
+    at: Annotated[
+        datetime, PlainSerializer(datetime.isoformat), WithJsonSchema({"type": "string", "format": "date-time"})
+    ]
+    calls: list[CallDecision] | None = None
 
 
 Heard = Literal["deadline", "unreachable"]
@@ -68,6 +82,8 @@ class Advice(Shape):
     """The typed answer to an approval, a choice or a form; also what silence means, if the asker said so."""
     by: DecidedBy | None = None
     """Who decided: a person, a model, a standing answer or the deadline; none for a plain question."""
+    decided: list[PersonDecision] | None = None
+    """In a record, of an approval that needs several people: what each of them decided."""
     model: str | None = None
     """Of an expert model: its name at its endpoint. No agent sees it or the options."""
     options: Object | None = None
@@ -133,6 +149,7 @@ class AskOpen(Shape):
     other: StrictBool | None = None
     response_schema: Annotated[Object, Field(description="of a form: JSON Schema 2020-12")] | None = None
     on_timeout: OnTimeout | None = None
+    quorum: Annotated[Quorum, Field(description="of an approval: how many people it needs")] | None = None
     thread: Line | None = None
     _typed: TypedAsk = PrivateAttr()
 
@@ -158,6 +175,10 @@ class AskView(Shape):
     """Of a new ask: required skills that no one has who could answer. It waits for its deadline."""
     reason: str | None = None
     advice: Advice | None = None
+    quorum: Quorum | None = None
+    """How many people the approval needs; a rule of the project can raise what was asked for."""
+    decided: list[PersonDecision] | None = None
+    """Of an approval that needs several people: the decisions that count, oldest first."""
     delivered_at: datetime | None = None
     consumed_at: datetime | None = None
 

@@ -15,6 +15,7 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     StrictBool,
+    StrictInt,
     WithJsonSchema,
     model_serializer,
     model_validator,
@@ -22,11 +23,13 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from awmclient.nouns.ask_kinds import ASK_KINDS, ask_kind
-from awmclient.nouns.fields import Line, Object, Shape, bounded, too_large
+from awmclient.nouns.fields import WHOLE, Line, Object, Shape, bounded, too_large
 
 AskKind = Literal["question", "approval", "choice", "form"]
 DecidedBy = Literal["person", "model", "standing", "timeout"]
 Verdict = Literal["approve", "edit", "reject"]
+QUORUM_LEAST, QUORUM_MOST = 2, 5
+DecidingRole = Literal["admin", "researcher", "expert"]
 CALLS_MAX, OPTIONS_MAX = 20, 50
 REASON_MAX = 2000
 SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS = 20_000, 40, 100_000
@@ -68,6 +71,13 @@ class DefaultValue(Shape):
 OnTimeout = Literal["no_advice", "reject"] | DefaultValue
 
 
+class Quorum(Shape):
+    """How many different people approve the same calls before they are made, perhaps all of one role."""
+
+    of: Annotated[StrictInt, Field(ge=QUORUM_LEAST, le=QUORUM_MOST), WHOLE]
+    role: DecidingRole | None = None
+
+
 class TypedAsk(Shape):
     """What an ask wants, as a step and the queue hold it."""
 
@@ -78,6 +88,7 @@ class TypedAsk(Shape):
     other: StrictBool | None = None
     response_schema: Annotated[Object, BeforeValidator(lambda schema: form_schema(schema))] | None = None
     on_timeout: OnTimeout | None = None
+    quorum: Quorum | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> TypedAsk:

@@ -23,6 +23,7 @@ from experts.models import (
     Presence,
     QueueView,
     QuickReply,
+    QuorumDecision,
     StandingAnswer,
 )
 from exports.models import Export, Push
@@ -75,7 +76,7 @@ NAMED: Sequence[tuple[type[Model], str, str, Mapping[str, Any]]] = (
 KEYED: Sequence[tuple[type[Model], str]] = (
     *((model, "author") for model in (Advice, Annotation, Campaign, Correction, Decline, Draft, PersonTurn)),
     *((model, "author") for model in (QueueView, QuickReply, ReviewDecline, Ruling, SavedView, StandingAnswer)),
-    *((model, "author") for model in (Preference, QueueRule, Verdict, WheelOrder)),
+    *((model, "author") for model in (Preference, QueueRule, QuorumDecision, Verdict, WheelOrder)),
     (AskEvent, "actor"),
 )
 """Rows with an author's key beside the name that the author had then."""

@@ -14,6 +14,7 @@ from typing import Any
 from django.db.models import Aggregate, Case, Count, DurationField, F, Q, QuerySet, When
 
 from awmclient.nouns.ask_kinds import ASK_KINDS
+from awmclient.nouns.asks import PersonDecision
 from episodes.show.decisions import Decided, decision_in_words, on_timeout_in_words, proposed_lines
 from episodes.stored.strip import actions_in
 from episodes.visible import visibility
@@ -29,15 +30,17 @@ from experts.find.reading import NOT_LISTED, asks_of
 from experts.models import CUT_OFF, LATE, Ask, AskStatus, Tier, by_program
 from experts.rules.risk import is_high, only_call
 from experts.rules.sources import BUILT_IN
-from experts.who import advisers, declining, eligibility, policies
+from experts.who import advisers, counting, declining, eligibility, policies
 from experts.who.advisers import Reach
 from experts.who.eligibility import (
+    DECIDED,
     FREE,
     HELD,
     LOOKS,
     MINE,
     MODEL,
     PASSED,
+    ROLE,
     SENIOR,
     SKILL,
     Spot,
@@ -71,7 +74,26 @@ REASONS = {
     "human_passed": "every expert online declined",
     "handed": "transferred from the queue",
 }
+DID = {"approve": "approved", "edit": "edited the arguments", "reject": "rejected"}
 ESCALATED = ("low_confidence", "llm_asked", "fault")
+
+
+@dataclass(frozen=True)
+class PeopleNeeded:
+    """How many people an approval needs, and what those decided that count."""
+
+    of: int
+    role: str
+    decided: list[tuple[str, str, datetime, float]]
+    """Who, what, when, and how many seconds ago; oldest first."""
+
+
+def people_needed(ask: Ask, decided: list[PersonDecision] | None, now: datetime) -> PeopleNeeded | None:
+    """Return who has decided an approval that needs several people; None for any other ask."""
+    if decided is None:
+        return None
+    lines = [(clean(one.by), DID[one.verdict], one.at, (now - one.at).total_seconds()) for one in decided]
+    return PeopleNeeded(ask.quorum_of, ask.quorum_role, lines)
 
 
 @dataclass
@@ -97,6 +119,7 @@ class AskRow:
     calls: list[Decided] = field(default_factory=list)
     """The first calls of an approval."""
     call_count: int = 0
+    people: PeopleNeeded | None = None
     high_risk: bool = False
     family: str = ""
     source: str = ""
@@ -177,9 +200,7 @@ def board_of(actor: Actor, now: datetime, wish: QueueQuery) -> Board:
     page = families[(wish.page - 1) * ROWS : wish.page * ROWS]
     # rounded up
     pages = max(1, -(-len(families) // ROWS))
-    return Board(
-        spots, len(some), _rows(actor, page, now), pages, eligibility.next_of(spots, some, actor.key) is not None
-    )
+    return Board(spots, len(some), _rows(actor, page, now), pages, eligibility.next_of(spots, some) is not None)
 
 
 def front_rows(actor: Actor, now: datetime, room: int) -> tuple[list[Spot], list[AskRow]]:
@@ -196,7 +217,7 @@ def next_for(actor: Actor, now: datetime, after: str = "", wish: QueueQuery | No
     turns = wish is None or wish.sort == "turn"
     spots = [one for one in eligibility.spots(actor, now, turns=turns) if one.pk != after]
     listed = matching(actor, spots, wish, now) if wish is not None else spots
-    spot = eligibility.next_of(spots, listed, actor.key)
+    spot = eligibility.next_of(spots, listed)
     return Ask.objects.filter(pk=spot.pk).first() if spot is not None else None
 
 
@@ -206,7 +227,8 @@ def _rows(actor: Actor, families: list[list[Spot]], now: datetime) -> list[AskRo
     asks = asks_of(actor).filter(pk__in=shown).defer("context", *NOT_LISTED).prefetch_related("declines").in_bulk()
     rows = []
     desk = policies.desk_of(actor.project)
-    seen = RowReader(actor.key, now, desk.high_risk, advisers.reach_of(actor.project, now, desk))
+    reach, decided = advisers.reach_of(actor.project, now, desk), counting.decided_among(asks.values())
+    seen = RowReader(actor.key, now, desk.high_risk, reach, decided)
     for group in families:
         drawn = [_row(asks[one.pk], one, seen) for one in group[: 1 + SAME_SHOWN] if one.pk in asks]
         if drawn:
@@ -223,6 +245,7 @@ class RowReader:
     now: datetime
     high_risk: str
     reach: Reach
+    decided: dict[str, list[PersonDecision]]
 
 
 def _row(ask: Ask, spot: Spot, seen: RowReader) -> AskRow:
@@ -248,6 +271,7 @@ def _row(ask: Ask, spot: Spot, seen: RowReader) -> AskRow:
         acted=actions_in(ask.episode.strip[: ask.seq]),
         calls=proposed_lines(calls[:CALLS_SHOWN]),
         call_count=len(calls),
+        people=people_needed(ask, seen.decided.get(ask.pk), now),
         high_risk=any(is_high(high_risk, call["name"]) for call in calls),
     )
 
@@ -299,6 +323,10 @@ def barred(spot: Spot | None) -> str:
         return ""
     if spot.place == SKILL:
         return f"Requires: {', '.join(clean(skill) for skill in spot.lacks)}."
+    if spot.place == ROLE:
+        return f"Requires the role {spot.quorum_role}."
+    if spot.place == DECIDED:
+        return "You decided. It needs another person."
     return "Only the senior expert can claim it." if spot.place == SENIOR else ""
 
 
@@ -317,6 +345,8 @@ def reasons(spots: list[Spot], now: datetime, capacity: int) -> list[Reason]:
         *_count_reason(count.get(LOOKS, 0), "your role can view asks but not answer"),
         *(Reason(f"{n:,} require{'s' if n == 1 else ''} {skills}") for skills, n in sorted(lacking.items())),
         *_count_reason(count.get(SENIOR, 0), "{n} {is} for the senior expert"),
+        *_count_reason(count.get(ROLE, 0), "{n} {is} for another role"),
+        *_count_reason(count.get(DECIDED, 0), "{n} you decided {is} for another person"),
         *_count_reason(count.get(PASSED, 0), "you declined {n}"),
         *_count_reason(working, "{n} being answered by a model"),
         *_count_reason(count.get(MODEL, 0) - working, "{n} waiting for a model"),

@@ -18,12 +18,14 @@ from awmclient.nouns.ask_kinds import ASK_KINDS
 from experts.models import Ask, Privilege, Tier
 from experts.who import eligibility
 from experts.who.eligibility import (
+    DECIDED,
     FREE,
     HELD,
     LOOKS,
     MINE,
     MODEL,
     PASSED,
+    ROLE,
     SENIOR,
     SKILL,
     Spot,
@@ -183,7 +185,7 @@ def groups(some: Iterable[Spot], spots: Iterable[Spot], *, alone: bool = False) 
 
 
 def _rank(spot: Spot) -> int:
-    return [MINE, FREE, LOOKS, HELD, PASSED, SKILL, SENIOR, MODEL].index(spot.place)
+    return [MINE, FREE, LOOKS, HELD, DECIDED, PASSED, SKILL, ROLE, SENIOR, MODEL].index(spot.place)
 
 
 def facets(spots: list[Spot], wish: QueueQuery) -> list[tuple[str, str, int, str]]:

@@ -70,4 +70,10 @@ def _became(advice: Advice) -> str:
         return "Sent too late or without a claim; saved with the ask."
     if advice.ask.held_id == advice.pk:
         return "Held: you can undo it for a few seconds."
+    if advice.ask.quorum_of > 1 and advice.ask.accepted_id != advice.pk and _counts(advice):
+        return f"{advice.ask.progress}."
     return endings.line(advice.ask) if advice.ask.accepted_id == advice.pk else "Withdrawn."
+
+
+def _counts(advice: Advice) -> bool:
+    return advice.ask.decisions.filter(advice=advice, counts=True).exists()

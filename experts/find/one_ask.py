@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.utils import timezone
+
 from awmclient.nouns.ask_kinds import ASK_KINDS
 from awmclient.schema import ASKS_BACK
 from episodes.show import windows
@@ -34,7 +36,7 @@ from experts.rules import decision_fields
 from experts.rules.decision_fields import Fields
 from experts.rules.file_types import MOST_BYTES
 from experts.rules.routing import LEASE_S, next_tier
-from experts.who import advisers, declining, eligibility
+from experts.who import advisers, counting, declining, eligibility
 from people.access import Actor
 from people.text.plain_text import clean
 from people.text.prose import asking_sentence, is_markdown
@@ -60,6 +62,7 @@ class AskedFor:
     options: list[str]
     on_timeout: str
     budget_s: float
+    people: board.PeopleNeeded | None
 
 
 def asked_for(ask: Ask) -> AskedFor:
@@ -75,6 +78,7 @@ def asked_for(ask: Ask) -> AskedFor:
         options=[clean(option["label"]) for option in (ask.typed or {}).get("options") or []],
         on_timeout=on_timeout_in_words(ask.typed) if ask.typed else "",
         budget_s=board.budget_of(ask),
+        people=board.people_needed(ask, counting.decided_on(ask), timezone.now()),
     )
 
 
@@ -104,6 +108,8 @@ class ClaimState:
     barred: str
     until: datetime
     token: str
+    has_decided: bool = False
+    """Whether this person's decision counts and waits for others."""
     lasts_s: int = LEASE_S
 
 
@@ -119,6 +125,7 @@ def claim_of(actor: Actor, ask: Ask, now: datetime, ahead: bool) -> ClaimState:
         barred=_barred(actor, ask, now) if ask.is_open and not held else "",
         until=slot.lease_until or now,
         token=slot.lease_token if mine and actor.owns(slot.holder) else "",
+        has_decided=ask.quorum_of > 1 and bool(counting.decided_by(actor, Ask.objects.open().filter(pk=ask.pk))),
     )
 
 

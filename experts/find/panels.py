@@ -41,6 +41,7 @@ from experts.models import (
 from experts.rules.call_fit import breaks_in, marked, schema_of, schemas_of
 from experts.rules.risk import is_high, only_call
 from experts.who import advisers, policies
+from experts.who.counting import decided_on
 from people.access import Actor, holds, may_set_desk, scoped
 from people.errors import BadJson, NotFound
 from people.models import Membership, display_name
@@ -73,7 +74,7 @@ def ways(actor: Actor, ask: Ask) -> list[Way]:
 
 def _to_colleagues(actor: Actor, ask: Ask) -> list[Way]:
     """Return those who can answer this ask, by name, without the actor and those who declined it."""
-    passed = set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True)) | {actor.key}
+    passed = advisers.out_of(ask) | {actor.key}
     # an ask without skills fits each of them: the empty set is a part of every set
     fit = [one for one in advisers.colleagues(ask.project, timezone.now()) if set(ask.skills) <= one.skills]
     return [Way(one.key, f"{one.name}, {one.state}") for one in fit if one.key not in passed]
@@ -104,6 +105,8 @@ def _to_senior(actor: Actor, ask: Ask) -> Way:
 def _to_model(ask: Ask) -> Way:
     if not settings.EXPERT_ENDPOINTS:
         return Way(Tier.LLM, "the model", "no expert model is configured")
+    if ask.quorum_of > 1:
+        return Way(Tier.LLM, "the model", "only people count")
     if not policies.models_may_help(ask):
         return Way(Tier.LLM, "the model", "this arm uses people only")
     passed = set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True))
@@ -187,7 +190,7 @@ def mine_of(actor: Actor, ask: Ask, now: datetime) -> Mine:
     own = advice is not None and actor.owns(advice.author_key) and not SOURCES[advice.source].is_reused
     unread = ask.status == AskStatus.ANSWERED and own and not ask.is_final
     acted = actions_in(ask.episode.strip[: ask.seq])
-    return Mine(ask, unread, unread and ask.deadline_at > now and ask.episode.is_live, acted)
+    return Mine(ask, unread and ask.quorum_of < 2, unread and ask.deadline_at > now and ask.episode.is_live, acted)
 
 
 def family_of(actor: Actor, ask: Ask) -> list[Mine]:
@@ -279,12 +282,17 @@ class Written:
 
 
 def written_by(actor: Actor, ask: Ask) -> Written:
-    """Return the draft, else the person's last answer, so that a withdrawn answer need not be typed again."""
+    """Return the draft, else the edit that other people are asked to approve, else the person's last answer, so that a
+    withdrawn answer need not be typed again."""
     draft = Draft.objects.filter(ask=ask, author_key=actor.key).first()
     if draft is not None and _has_words(draft):
         mark = {"drafted_by": draft.drafted_by, "decision": draft.decision}
         return Written(draft.text or "", draft.tool_calls or [], draft.version, draft.saved_at, **mark)
     version = draft.version if draft is not None else 0
+    edited = next((one for one in decided_on(ask) or [] if one.calls), None)
+    if edited is not None and ask.is_open:
+        decision = {"calls": [one.model_dump() for one in edited.calls or []]}
+        return Written(version=version, note=f"{clean(edited.by)}'s edit", decision=decision)
     last = Advice.objects.filter(ask=ask, author_key=actor.key, late=False).order_by("-created_at").first()
     if last is None:
         return Written(version=version)

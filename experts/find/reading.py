@@ -16,6 +16,7 @@ from episodes.find.selection import newest, run_named
 from episodes.models import Episode
 from experts.models import Ask, AskQuerySet, ModelCall, StandingAnswer
 from experts.who.authority import authors_of
+from experts.who.counting import decided_on, quorum_of
 from people.access import Actor, may_see_queue, scoped
 from people.errors import Invalid
 
@@ -33,6 +34,8 @@ def ask_view(ask: Ask, expected_wait_s: float | None = None, missing: Sequence[s
         missing_skills=list(missing) or None,
         reason=ask.reason or None,
         advice=ask.accepted.value() if ask.accepted else None,
+        quorum=quorum_of(ask),
+        decided=decided_on(ask),
         delivered_at=ask.delivered_at,
         consumed_at=ask.consumed_at,
     )

@@ -2,6 +2,7 @@
 
     asks  asks, assignments, advice, files; state tables
     desk  rules, presence, replies, model calls
+    quorum  decisions of several people
     standing  approvals ahead
 
 Every room of `experts` and every app above it can import it.
@@ -31,6 +32,7 @@ from experts.models.asks import (
     is_program,
 )
 from experts.models.desk import Desk, ModelCall, Presence, QueueView, QuickReply
+from experts.models.quorum import QuorumDecision
 from experts.models.standing import StandingAnswer
 
 __all__ = [
@@ -55,6 +57,7 @@ __all__ = [
     "Privilege",
     "QueueView",
     "QuickReply",
+    "QuorumDecision",
     "SIMULATED",
     "StandingAnswer",
     "TOKEN",

@@ -25,6 +25,7 @@ from experts.models.standing import StandingAnswer
 from people.models import IdField, JsonText, Project, TokenUser
 from people.slots import Slot, SlotState
 from people.states import Move
+from people.text.plain_text import clean
 
 MODEL = "model:"
 """Prefix of the key of an actor that is a model."""
@@ -97,6 +98,8 @@ ASSIGNMENT_MOVES = (
     Move("queued claimed", "submitted", "experts.record.closing.close", "the end of its ask"),
     Move("queued claimed submitted", "void", "experts.record.closing.close", "the end of its ask"),
     Move("claimed", "submitted", "experts.record.advising.answer", "may_advise"),
+    Move("claimed", "queued", "experts.record.advising.answer", "may_advise, while it needs more people"),
+    Move("submitted", "queued", "experts.record.closing.close_if_due", "any reader, while it needs more people"),
     Move("submitted", "claimed", "experts.record.advising.withdraw", "may_advise"),
     Move("void", "claimed", "experts.record.opening.reopen", "its ask is asked again"),
     Move("void", "queued", "experts.record.opening.reopen", "its ask is asked again"),
@@ -181,6 +184,10 @@ class Ask(models.Model):
     calls_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     """Of an approval: equal where tools, arguments and verifier access are, see `rules/risk.py`; the queue shows such
     asks as one row."""
+    quorum_of = models.SmallIntegerField(default=1, db_default=1)
+    """How many different people approve the same calls before it is approved."""
+    quorum_role = models.CharField(max_length=12, blank=True, default="", db_default="")
+    """The role that each of them has; empty for any who can answer."""
     blocker = models.CharField(max_length=60, blank=True, default="", db_default="")
     """The blocker of its task's registry that its question matched as it opened; empty if none. No agent sees it."""
     thread = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="continued_by")
@@ -253,6 +260,16 @@ class Ask(models.Model):
         fault. Versions that did not store them leave them empty."""
         calls = self.model_calls.filter(model_key=model_key, purpose__in=("answer", "draft"), fault="")
         return calls.order_by("-pk").values_list("model", "options").first() or ("", None)
+
+    @property
+    def progress(self) -> str:
+        """Who of the people that it needs has approved: "1 of 2 approved: Edo". Empty where it needs one."""
+        if self.quorum_of < 2:
+            return ""
+        counted = self.decisions.filter(counts=True).exclude(verdict="reject").order_by("pk")
+        names = [clean(name) for name in counted.values_list("author", flat=True)]
+        by = f": {', '.join(names)}" if names else ""
+        return f"{len(names)} of {self.quorum_of} approved{by}"
 
     @property
     def run_key(self) -> str:

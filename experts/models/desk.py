@@ -88,6 +88,8 @@ class Desk(models.Model):
     second_look = models.TextField(blank=True, default="", db_default="")
     second_look_model = models.CharField(max_length=60, blank=True, default="", db_default="")
     """The name of an expert model that reads answers of people, see `looking.py`; empty for none."""
+    quorum = models.TextField(blank=True, default="", db_default="")
+    """How many people approve which calls, see `rules/quorum.py`."""
     answer_links = models.BooleanField(default=True, db_default=True)
     undo_s = models.IntegerField(null=True, blank=True)
     """How long answers from pages are held; None for `AWMWEB_UNDO_S`."""

@@ -63,7 +63,8 @@ def _show(
     ask = current.ask
     mine = current.gave(ask.accepted)
     # its answer was withdrawn: a link works once
-    if own_advice is not None and not own_advice.late and not mine and ask.is_open:
+    counted = own_advice is not None and ask.decisions.filter(advice=own_advice, counts=True).exists()
+    if own_advice is not None and not own_advice.late and not mine and not counted and ask.is_open:
         return _page(request, {}, 410)
     advice = ask.accepted if not ask.is_open else None
     asked = one_ask.asked_for(ask)
@@ -73,6 +74,7 @@ def _show(
         "asked": asked,
         "plain": decision_fields.fields_of(asked.typed, typed_again(request, ask)) if asked.typed else None,
         "mine": mine,
+        "counted": counted and ask.is_open,
         "headline": "" if ask.is_open else endings.headline(ask),
         "said": advice,
         "lines": decided_lines(ask.typed, advice.decision) if advice is not None else [],

@@ -145,6 +145,14 @@ SECTIONS: list[tuple[str, list[Knob]]] = [
                 "patterns",
             ),
             Knob(
+                "quorum",
+                "People per approval",
+                "How many different people approve the same calls, one rule a line: a pattern of tools, or high-risk, "
+                "=> 2 to 5, and perhaps a role. Examples: *refund* => 2; high-risk => 2 admin. A line such as after "
+                "50% => admin sends what lacks people by then to a role or a skill. Empty: one person.",
+                "patterns",
+            ),
+            Knob(
                 "second_look",
                 "Second look",
                 "Rules that return an answer before it leaves, one a line: pattern => reason. Example: "

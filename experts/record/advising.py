@@ -27,10 +27,12 @@ from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
 from experts.find.answer_links import BY_LINK
 from experts.find.similar import began_with, kept, origins
 from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Desk, Draft, Privilege
-from experts.record import attaching, closing, queue, tagging
+from experts.record import attaching, closing, counting, queue, tagging
 from experts.rules import routing, second_look
-from experts.rules.decisions import checked
+from experts.rules.decisions import Misfit, checked
+from experts.rules.quorum import is_mixed
 from experts.rules.suggested_calls import refuse_unfit
+from experts.who.counting import refuse_uncounted
 from experts.who.policies import desk_read_with
 from people.access import Actor, is_id, may_advise, visible_or_404
 from people.errors import AppError, Invalid, NotFound
@@ -147,7 +149,13 @@ def check(ask: Ask, text: str, tool_calls: list[ToolCall] | None, decision: Any)
     if ask.typed:
         if tool_calls:
             raise Invalid("tool_calls: a typed ask is answered with a decision, without suggested calls.")
-        return checked(ask.typed, decision, _tools_of(ask))
+        fit = checked(ask.typed, decision, _tools_of(ask))
+        if ask.quorum_of > 1 and is_mixed(fit):
+            raise Misfit(
+                f"decision.calls: this approval needs {ask.quorum_of} people, and a rejection ends it. Reject every "
+                "call, or none of them."
+            )
+        return fit
     if decision is not None:
         raise Invalid("decision: this ask is a question. Answer with a text.")
     if not text.strip() and not tool_calls:
@@ -243,7 +251,9 @@ def _accept(
         if not ask.is_open or not held:
             lost = LeaseLost("Your claim of this ask has ended. Your text is saved with it.")
             refusal = lost if ask.is_open else TooLate()
-        if refusal is not None and repeated is not None:
+        if refusal is None:
+            refuse_uncounted(actor, ask)
+        elif repeated is not None:
             raise refusal  # the text is stored already; after a new claim the same text is accepted
         advice = _new_advice(ask, actor, words, began, nonce=nonce, confidence=confidence, overruled=overruled)
         advice.late = refusal is not None
@@ -254,7 +264,7 @@ def _accept(
             if seconds := routing.hold_s(hold_s, now, ask.deadline_at):
                 closing.hold(ask, advice, seconds)
             else:
-                closing.close(ask, AskStatus.ANSWERED, "", actor, advice)
+                closing.settle(ask, advice, actor)
         elif isinstance(refusal, TooLate):
             calls = [call.model_dump() for call in words.tool_calls or []]
             decided = decision_in_words(ask.typed, words.decision)
@@ -337,6 +347,8 @@ def edit(
     began = _beginning(seen, drafted_by or (began_with(seen.accepted) if seen.accepted else ""), text)
     with transaction.atomic():
         ask = closing.locked(ask_id)
+        if ask.quorum_of > 1:
+            raise Invalid("This approval needs several people. Withdraw your decision and decide again.")
         before = _editable_answer(ask, actor)
         # the same press again
         if nonce and before.nonce == nonce:
@@ -367,13 +379,14 @@ def withdraw(actor: Actor, ask_id: str) -> queue.AskClaim:
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask, now = closing.locked(ask_id), timezone.now()
     before = _changeable_answer(ask, actor)
-    was_held = before.pk == ask.held_id
+    was_held, was_accepted = before.pk == ask.held_id, before.pk == ask.accepted_id
     if ask.deadline_at <= now or not ask.episode.is_live:
         raise TooLate("The deadline has passed. The agent will get your answer.")
     ask.status, ask.reason, ask.closed_at, ask.accepted, ask.delivered_at = AskStatus.OPEN, "", None, None, None
     ask.held, ask.held_until = None, None
     ask.save(update_fields=["status", "reason", "closed_at", "accepted", "delivered_at", "held", "held_until"])
     attaching.move_files(before, None)
+    counting.uncount(before)
     # what its author sends next under the same nonce is another answer; the time worked goes on in that one
     sent = Advice.objects.filter(ask=ask, author_key=before.author_key, late=False)
     # an answer link is used up; what went together is still found by how its nonces begin
@@ -384,9 +397,10 @@ def withdraw(actor: Actor, ask_id: str) -> queue.AskClaim:
         Advice.objects.filter(pk=before.pk).update(took_s=None)
     slots = Assignment.objects.filter(ask=ask)
     began = slots.values_list("claimed_at", flat=True).get()
-    # the claim that it was sent under, ended, so that the claim below finds the caller's own or an expired one
-    slots.update(state=SlotState.CLAIMED, holder=actor.key, holder_name=actor.name, lease_until=now)
-    if not was_held:
+    if was_held or was_accepted:
+        # the claim that it was sent under, ended, so that the claim below finds the caller's own or an expired one
+        slots.update(state=SlotState.CLAIMED, holder=actor.key, holder_name=actor.name, lease_until=now)
+    if was_accepted:
         ask_steps.reword_ask_step(ask.episode, ask.seq, None)
     closing.log(ask, "taken_back", actor)
     claim = queue.claim_locked(actor, ask, now)
@@ -396,9 +410,15 @@ def withdraw(actor: Actor, ask_id: str) -> queue.AskClaim:
 
 
 def _changeable_answer(ask: Ask, actor: Actor) -> Advice:
-    """Return the caller's answer that is held, or else the one that can still change."""
-    is_held = ask.is_open and ask.held is not None and actor.owns(ask.held.author_key)
-    return ask.held if is_held and ask.held is not None else _editable_answer(ask, actor)
+    """Return the caller's answer that is held, that waits for other people, or else can still change."""
+    if ask.is_open and ask.held is not None and actor.owns(ask.held.author_key):
+        return ask.held
+    counted = ask.decisions.filter(counts=True, author_key__in=actor.keys).select_related("advice").first()
+    if not ask.is_open or counted is None:
+        return _editable_answer(ask, actor)
+    if ask.held is not None:
+        raise TooLate(f"{ask.held.author} has answered this ask.")
+    return counted.advice
 
 
 def _editable_answer(ask: Ask, actor: Actor) -> Advice:

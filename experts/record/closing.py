@@ -16,20 +16,23 @@ from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from awmclient.nouns.typed import decision_on_timeout
+from awmclient.nouns.typed import TIMEOUT_REASON, decision_on_timeout, rejected
 from awmclient.schema import Advice as SentAdvice
 from awmclient.schema import Heard
 from episodes.models import Episode, ExpertMode
 from episodes.record import ask_steps, recording
 from episodes.record.appending import refuse_other_loop
-from experts import events
+from experts import events, notifications
 from experts.errors import StillOpen
 from experts.find.attached import is_asker
 from experts.models import CUT_OFF, MODEL, Advice, Ask, AskEvent, AskStatus, Assignment, Draft
+from experts.record import counting
+from experts.who.counting import decided_on
+from notices.record import deliveries
 from people import measures
 from people.access import Actor, may_read, may_record, visible_or_404
 from people.rows import ModelRows
-from people.slots import SlotState
+from people.slots import FREED, SlotState
 
 EPISODE, ASK, EVENTS = ModelRows(Episode, without={"tools"}), ModelRows(Ask), ModelRows(AskEvent, without={"id"})
 """Rows as writes look at them: an episode is without its tools, which are most of it."""
@@ -78,7 +81,7 @@ class Author:
     key: str
 
 
-def log(ask: Ask, verb: str, actor: Actor | None, reason: str = "") -> None:
+def log(ask: Ask, verb: str, actor: Actor | Author | None, reason: str = "") -> None:
     log_each(ask, (verb, actor, reason))
 
 
@@ -105,6 +108,25 @@ def hold(ask: Ask, advice: Advice, seconds: float) -> None:
     events.call_deliverer(ask, seconds)
 
 
+def settle(ask: Ask, advice: Advice, actor: Actor | Author) -> None:
+    """Close an ask with an answer. The caller must hold the episode and ask locks.
+
+    An approval that needs more people counts it, is free again, and stays open for others.
+    """
+    if counting.count(ask, advice):
+        close(ask, AskStatus.ANSWERED, "", actor, advice)
+        return
+    ask.held, ask.held_until = None, None
+    # whom it was handed to has decided
+    if ask.handed_to == advice.author_key:
+        ask.handed_to = ask.handed_to_name = ""
+    ask.save(update_fields=["held", "held_until", "handed_to", "handed_to_name"])
+    Assignment.objects.filter(ask=ask).update(**FREED)
+    log(ask, "counted", actor, ask.progress)
+    events.tell(Ask.objects.select_related("assignment").get(pk=ask.pk))
+    deliveries.reconsider(notifications.KIND, ask.pk)
+
+
 def close(
     ask: Ask,
     status: str,
@@ -129,6 +151,9 @@ def close(
         (waiting,) = cursor.fetchone()
     by_script = advice is not None and advice.is_by_script
     sent = advice.value() if advice else SentAdvice.model_validate(_as_fallback(ask, heard)) if heard else None
+    if sent is not None:
+        # without the words of an edit, which the decision has
+        sent.decided = [one.model_copy(update={"calls": None}) for one in decided_on(ask) or []] or None
     ask_steps.close_ask_step(ask.episode, ask.seq, sent, status, waiting, by_script)
     events.tell(ask)
     transaction.on_commit(functools.partial(_measure, ask, str(status), reason))
@@ -144,7 +169,12 @@ def _measure(ask: Ask, status: str, reason: str) -> None:
 def _as_fallback(ask: Ask, reason: str) -> dict[str, Any]:
     """Return the fields of a fallback: no text, a typed reason, and the decision that silence means."""
     fallback: dict[str, Any] = {"text": "", "source": "fallback", "reason": reason}
-    return fallback | ({"decision": decision_on_timeout(ask.typed), "by": "timeout"} if ask.typed else {})
+    if not ask.typed:
+        return fallback
+    decision = decision_on_timeout(ask.typed)
+    if decision is not None and (so_far := ask.progress):
+        decision = {"calls": [rejected(call, f"{TIMEOUT_REASON}, {so_far}") for call in ask.typed["calls"]]}
+    return fallback | {"decision": decision, "by": "timeout"}
 
 
 def _prepared(ask: Ask) -> Advice | None:
@@ -190,8 +220,8 @@ def end_if_due(ask: Ask) -> None:
     if not ask.is_due(timezone.now()):
         return
     if (answer := ask.held) is not None:
-        close(ask, AskStatus.ANSWERED, "", Author(answer.author, answer.author_key), answer)
-    else:
+        settle(ask, answer, Author(answer.author, answer.author_key))
+    if ask.is_due(timezone.now()):
         close(ask, AskStatus.FELL_BACK, "deadline", None)
 
 

@@ -27,7 +27,7 @@ from experts import events
 from experts.errors import DraftConflict, PolicyRefused, TooLate
 from experts.find.panels import changeable_replies, replies_of
 from experts.models import MODEL, Ask, Assignment, Desk, Draft, ModelCall, Presence, QueueView, QuickReply
-from experts.rules import risk, second_look
+from experts.rules import quorum, risk, second_look
 from experts.rules.routing import PRESENT_FOR
 from experts.who.advisers import ADVISERS, may_be_present
 from experts.who.policies import held_by, models_may_help
@@ -60,7 +60,7 @@ WHOLES = {
     "model_tokens_per_hour": (0, 2_000_000_000),
     "undo_s": (0, 10),
 }
-TEXTS = {"high_risk": risk.problem_of, "second_look": second_look.problem_of}
+TEXTS = {"high_risk": risk.problem_of, "quorum": quorum.problem_of, "second_look": second_look.problem_of}
 NO_LIMIT = ("per_hour", "per_training_step", "wait_limit_s", "model_tokens_per_hour", "undo_s")
 """Settings that can be empty."""
 DRAFT_ALIVE = timedelta(minutes=3)

@@ -38,6 +38,7 @@ from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Desk, Draf
 from experts.record import attaching, closing, repeating, simulating
 from experts.record.announcing import tell_or_wake, toward
 from experts.record.standing_answers import decided_by_standing
+from experts.rules import quorum
 from experts.rules.decisions import refuse_unfit_form
 from experts.rules.risk import digest_of
 from experts.rules.routing import deadline
@@ -81,8 +82,9 @@ def open_ask(actor: Actor, body: AskOpen) -> tuple[Ask, bool]:
     # of everything: a repeated key with another body is a conflict
     # a plain question's has no typed fields, as in versions that had none
     known_fields = body.model_dump(exclude={"kind", *TYPED_FIELDS} if ASK_KINDS[body.kind].is_question else set())
-    if body.thread is None:
-        known_fields.pop("thread")
+    for name in ("thread", "quorum"):
+        if known_fields.get(name) is None:
+            known_fields.pop(name, None)
     digest = hashlib.sha256(json.dumps(known_fields, sort_keys=True).encode()).hexdigest()
     typed = body.typed()
     if typed:
@@ -196,7 +198,7 @@ def _insert(actor: Actor, episode: Episode, body: AskOpen, about: Arrived) -> As
     1. Build the ask and its plan. 2. Write the step, the ask and its slot. 3. Close it immediately with a fallback or a
     cached answer if there is one.
     """
-    now, typed, privilege = about.now, about.typed, _privilege_of(episode)
+    now, typed, privilege = about.now, _with_quorum(about.typed, about.desk), _privilege_of(episode)
     blocker = None if typed else _blocker_of(episode, body.question)
     simulated = not typed and simulating.is_simulated(episode)
     ask = Ask(
@@ -217,6 +219,8 @@ def _insert(actor: Actor, episode: Episode, body: AskOpen, about: Arrived) -> As
         blocker=blocker.id if blocker is not None else "",
         typed=typed or None,
         calls_digest=digest_of(typed, privilege),
+        quorum_of=typed.get("quorum", {}).get("of", 1),
+        quorum_role=typed.get("quorum", {}).get("role", ""),
         thread=_earlier(episode, body.thread) if body.thread else None,
         created_at=now,
         deadline_at=deadline(now, body.deadline_s),
@@ -240,6 +244,13 @@ def _insert(actor: Actor, episode: Episode, body: AskOpen, about: Arrived) -> As
     else:
         tell_or_wake(ask, about.found.is_listened)
     return ask
+
+
+def _with_quorum(typed: dict[str, Any], desk: Desk) -> dict[str, Any]:
+    """Return a typed ask with the people that it needs by the project's rules and its agent."""
+    tools = [call["name"] for call in typed.get("calls") or []]
+    people = quorum.needed(desk.quorum, desk.high_risk, tools, typed.get("quorum")) if tools else {}
+    return {**typed, "quorum": people} if people else typed
 
 
 def _store(ask: Ask, *entries: tuple[str, Actor | None, str]) -> None:

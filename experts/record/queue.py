@@ -28,11 +28,22 @@ from experts.errors import (
     NotForYou,
     TooLate,
 )
-from experts.models import BEFORE_PEOPLE, MODEL, Ask, AskStatus, Assignment, Decline, Presence, Tier
+from experts.models import (
+    BEFORE_PEOPLE,
+    MODEL,
+    Ask,
+    AskStatus,
+    Assignment,
+    Decline,
+    Presence,
+    QuorumDecision,
+    Tier,
+)
 from experts.record import closing, desk
 from experts.record.announcing import tell_or_wake, toward
+from experts.rules.quorum import LateRule, late_rule_of
 from experts.rules.routing import lease_end, next_tier
-from experts.who import advisers, declining, policies
+from experts.who import advisers, counting, declining, policies
 from notices.record import deliveries
 from people.access import Actor, is_id, may_advise, may_set_desk, visible_or_404
 from people.errors import Invalid, NotFound
@@ -51,6 +62,10 @@ SELECT {closing.ASK.columns("ask")}, {_SLOT.columns("slot")}, {_PRESENCE.columns
   LEFT JOIN experts_presence AS here ON here.project_id = ask.project_id AND here.actor_key = %s
  WHERE ask.id = %s AND ask.project_id = %s FOR UPDATE OF ask
 """
+
+
+GROUPED = "to_group"
+"""The verb of an ask that went to a group because it lacked people."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +133,7 @@ def _refuse_unfit(actor: Actor, ask: Ask, now: datetime) -> None:
         raise NotForYou("Only models can answer this ask: its arm or its run's budget excludes people.")
     if Decline.objects.filter(ask=ask, author_key=actor.key).exists():
         raise AlreadyDeclined
+    counting.refuse_uncounted(actor, ask)
     if actor.person is not None:
         rules = policies.desk_of(actor.project)
         if not advisers.fits(actor, ask, rules):
@@ -286,8 +302,8 @@ def _refuse_target(ask: Ask, to: str) -> None:
         return _refuse_colleague(ask, to)
     if to not in (Tier.LLM, Tier.PEOPLE, Tier.SENIOR):
         raise Invalid("An ask can be transferred to people, a colleague, the senior expert or the model.")
-    if to == Tier.LLM and not policies.models_may_help(ask):
-        raise Invalid("No expert model is available: none is configured, or this arm uses people only.")
+    if to == Tier.LLM and not policies.models_may_decide(ask):
+        raise Invalid("No expert model is available: none is configured, or only people can decide this ask.")
     if to == Tier.LLM and not _models_left(ask):
         raise Invalid("The model already declined this ask.")
     if to == Tier.SENIOR and policies.desk_of(ask.project).senior_id is None:
@@ -302,6 +318,10 @@ def _refuse_colleague(ask: Ask, key: str) -> None:
         raise Invalid(f"This person lacks a skill that the ask requires: {', '.join(lacks)}.")
     if Decline.objects.filter(ask=ask, author_key=key).exists():
         raise Invalid("This person declined this ask.")
+    if ask.quorum_role not in ("", colleagues[key].role):
+        raise Invalid(f"This person does not have the role {ask.quorum_role}, which the ask requires.")
+    if QuorumDecision.objects.filter(ask=ask, author_key=key, counts=True).exists():
+        raise Invalid("This person decided this ask. It needs another person.")
 
 
 def _transfer_to(ask: Ask, to: str, reason: str, actor: Actor) -> None:
@@ -330,6 +350,33 @@ def transfer(actor: Actor, ask_id: str, to: str, reason: str = "") -> None:
     if slot.state == SlotState.CLAIMED:
         _release_slot(slot, slot.lease_token)
     _transfer_to(ask, to, reason or "handed", actor)
+
+
+def find_more_people(now: datetime | None = None) -> int:
+    """Hand approvals that some people have decided, and that lack others late, to the group that their project names.
+    Once each; return how many. Called by the periodic sweep."""
+    waiting = Ask.objects.open().filter(decisions__counts=True, held=None).exclude(events__verb=GROUPED).distinct()
+    asks = waiting.select_related("project__desk")[:500]
+    return sum(_hand_to_group(ask.pk, rule, now or timezone.now()) for ask in asks if (rule := _late_rule(ask)))
+
+
+def _late_rule(ask: Ask) -> LateRule | None:
+    return late_rule_of(policies.desk_read_with(ask.project).quorum)
+
+
+@transaction.atomic
+def _hand_to_group(ask_id: str, rule: LateRule, now: datetime) -> bool:
+    ask = closing.locked(ask_id)
+    late_at = ask.created_at + (ask.deadline_at - ask.created_at) * rule.share
+    is_waiting = ask.is_open and ask.held_id is None and ask.progress
+    if not is_waiting or not late_at <= now < ask.deadline_at or ask.events.filter(verb=GROUPED).exists():
+        return False
+    ask.handed_to, ask.handed_to_name = f"{advisers.GROUP}{rule.group}", f"people with {rule.group}"
+    ask.tier_reason = f"{ask.decisions.filter(counts=True).count()} of {ask.quorum_of} approved"
+    ask.save(update_fields=["handed_to", "handed_to_name", "tier_reason"])
+    closing.log(ask, GROUPED, None, f"{rule.group}: {ask.progress}")
+    tell_or_wake(ask)
+    return True
 
 
 @transaction.atomic

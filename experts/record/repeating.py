@@ -35,8 +35,10 @@ def difference(earlier: Ask, body: AskOpen) -> str | None:
     others = others or [name for name, seconds in apart.items() if seconds >= 0.5]
     typed = {"kind": "question"} | (earlier.typed or {})
     asked = {"kind": body.kind} | body.typed()
-    others += [name for name in ("kind", *TYPED_FIELDS) if typed.get(name) != asked.get(name)]
+    # the people of an approval can be more than its agent wanted
+    others += [name for name in ("kind", *TYPED_FIELDS) if name != "quorum" and typed.get(name) != asked.get(name)]
     others += ["thread"] if (earlier.thread_id or None) != body.thread else []
+    others = others or ["quorum"] * (typed.get("quorum") != asked.get("quorum"))
     others.sort(key=list(AskOpen.model_fields).index)
     return recording.other_values(f"The key {earlier.key!r} was already used for an ask", others) if others else None
 

@@ -121,7 +121,8 @@ def decided_by_standing(ask: Ask, desk: Desk | None = None) -> Advice | None:
     The caller must hold the locks of episode and ask, or insert the ask now. `desk` has the settings, if they
     are read already.
     """
-    if not ASK_KINDS[ask.kind].is_approval or not ask.typed:
+    # several people decide for themselves
+    if not ASK_KINDS[ask.kind].is_approval or not ask.typed or ask.quorum_of > 1:
         return None
     names = {call["name"] for call in ask.typed["calls"]}
     desk = desk or desk_of(ask.project)

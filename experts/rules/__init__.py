@@ -6,6 +6,7 @@
     decision_fields  decisions in forms without scripts
     call_fit         calls that break their tool's schema
     risk             high-risk tools; approvals of one press
+    quorum           how many people an approval needs
     second_look      rules that return an answer
     sources          where an ask comes from, in words
     interrupts       pauses of other agents as typed asks

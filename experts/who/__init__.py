@@ -7,6 +7,7 @@
     declining    where a declined ask goes, in words
     placing      group, plan of tiers and load
     cached       an earlier answer in its place
+    counting     who counts toward an approval of several
     eligibility  what a person can claim, and why not
     authority    whether a standing answer's author could answer
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from experts.models import TOKEN, Ask, Decline, Desk, Presence, Tier
+from experts.models import TOKEN, Ask, Decline, Desk, Presence, QuorumDecision, Tier
 from experts.rules.routing import PRESENT_FOR, may_take
 from experts.who.online import here
 from experts.who.policies import desk_of
@@ -18,6 +18,8 @@ from people.access import Actor
 from people.models import Membership, Project, Role, display_name, granted
 
 LEADS = (Role.ADMIN, Role.RESEARCHER)
+GROUP = "group:"
+"""Prefix of a role or skill that an ask is handed to."""
 ADVISERS = (Role.ADMIN, Role.RESEARCHER, Role.EXPERT)
 
 
@@ -28,20 +30,26 @@ class Member:
     key: str
     skills: frozenset[str]
     is_senior: bool
+    role: str
 
     def lacks(self, needs: Iterable[str]) -> list[str]:
         """Return the skills that an ask requires and this person does not have."""
         return sorted(set(needs) - self.skills)
 
-    def may_take(self, needs: Collection[str], tier: str) -> bool:
-        return may_take(needs, self.skills) and (tier != Tier.SENIOR or self.is_senior)
+    def may_take(self, needs: Collection[str], tier: str, role: str = "") -> bool:
+        return may_take(needs, self.skills) and (tier != Tier.SENIOR or self.is_senior) and role in ("", self.role)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What an ask is handed to that is theirs: they, their role and each of their skills."""
+        return frozenset({self.key, *(f"{GROUP}{one}" for one in (self.role, *self.skills))})
 
 
 def members_of(project: Project, now: datetime, desk: Desk | None = None) -> list[Member]:
     """Return the people who can answer in this project. `desk` has its settings, if they are read already."""
     rows = Membership.objects.current(now).filter(project=project, role__in=ADVISERS)
     senior = (desk or desk_of(project)).senior_id
-    return [Member(f"user:{row.user_id}", frozenset(row.skills), row.pk == senior) for row in rows]
+    return [Member(f"user:{row.user_id}", frozenset(row.skills), row.pk == senior, row.role) for row in rows]
 
 
 def advisers(project: Project, now: datetime) -> list[Membership]:
@@ -96,9 +104,9 @@ class Reach:
     present: Mapping[str, Sequence[str]]
     """The skills of everyone who is online, by key."""
 
-    def able(self, needs: Collection[str], tier: str) -> set[str]:
-        """Return the keys of everyone who could claim an ask with these skills at this tier."""
-        return _fit(needs, tier, self.members) | _fit_scripts(needs, tier, self.present)
+    def able(self, ask: Ask) -> set[str]:
+        """Return the keys of everyone who could claim an ask with its skills, at its tier."""
+        return _fit(ask, self.members) | _fit_scripts(ask, self.present)
 
     def missing(self, needs: Collection[str]) -> list[str]:
         """Return the skills that keep everyone from an ask; empty if someone has all of them."""
@@ -119,7 +127,7 @@ def reach_of(project: Project, now: datetime, desk: Desk | None = None) -> Reach
 def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
     """Return the keys of everyone who can still answer this ask, and of those who are online."""
     reach = reach_of(ask.project, now)
-    fit = reach.able(ask.skills, ask.tier) - _declined(ask)
+    fit = reach.able(ask) - out_of(ask)
     return fit, fit & reach.present.keys()
 
 
@@ -127,26 +135,32 @@ def online_for(ask: Ask, now: datetime, present: Mapping[str, Sequence[str]], de
     """Return how many of those who can still answer this ask are online: present are these keys with their skills."""
     people = {key for key in present if not key.startswith(TOKEN)}
     if people:  # of the members only who is online counts
-        people &= _fit(ask.skills, ask.tier, members_of(ask.project, now, desk))
-    return len((people | _fit_scripts(ask.skills, ask.tier, present)) - _declined(ask))
+        people &= _fit(ask, members_of(ask.project, now, desk))
+    return len((people | _fit_scripts(ask, present)) - out_of(ask))
 
 
-def _declined(ask: Ask) -> set[str]:
-    # no one has declined what is not stored yet
-    return set() if ask._state.adding else set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True))
+def out_of(ask: Ask) -> set[str]:
+    """Return the keys of those who declined an ask, or decided it and wait for others."""
+    if ask._state.adding:  # no one has declined what is not stored yet
+        return set()
+    out = set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True))
+    decided = (
+        QuorumDecision.objects.filter(ask=ask, counts=True) if ask.quorum_of > 1 else QuorumDecision.objects.none()
+    )
+    return out | set(decided.values_list("author_key", flat=True))
 
 
-def _fit(needs: Collection[str], tier: str, members: list[Member]) -> set[str]:
+def _fit(ask: Ask, members: list[Member]) -> set[str]:
     """Return the keys of the members with the skills. If the senior has left the project, everyone with them can
     answer what is for the senior."""
-    fit = {one.key for one in members if may_take(needs, one.skills)}
+    fit = {one.key for one in members if may_take(ask.skills, one.skills) and ask.quorum_role in ("", one.role)}
     seniors = {one.key for one in members if one.is_senior}
-    return fit & seniors if tier == Tier.SENIOR and seniors else fit
+    return fit & seniors if ask.tier == Tier.SENIOR and seniors else fit
 
 
-def _fit_scripts(needs: Collection[str], tier: str, present: Mapping[str, Sequence[str]]) -> set[str]:
-    fit = {key for key, skills in present.items() if key.startswith(TOKEN) and may_take(needs, skills)}
-    return fit if tier != Tier.SENIOR else set()
+def _fit_scripts(ask: Ask, present: Mapping[str, Sequence[str]]) -> set[str]:
+    fit = {key for key, skills in present.items() if key.startswith(TOKEN) and may_take(ask.skills, skills)}
+    return fit if ask.tier != Tier.SENIOR and ask.quorum_of < 2 else set()
 
 
 def leads_of(project: Project, now: datetime) -> set[str]:
@@ -162,21 +176,24 @@ def to_tell(ask: Ask, now: datetime) -> set[str]:
     reach = reach_of(ask.project, now)
     if reach.missing(ask.skills):
         return leads_of(ask.project, now) - set(away)  # no one can answer it: those who set skills, transfer or cancel
-    fit = reach.able(ask.skills, ask.tier) - _declined(ask)
-    # the colleague alone, as long as they can still answer it
-    return (fit & {ask.handed_to} or fit) - set(away)
+    fit = reach.able(ask) - out_of(ask)
+    named = {one.key for one in reach.members if ask.handed_to in one.names}
+    # the colleague or the group alone, as long as they can still answer it
+    return (fit & named or fit) - set(away)
 
 
 def member_of(actor: Actor, desk: Desk) -> Member | None:
     """Return this person as an expert. Where no senior is named, everyone is senior."""
     mine = Membership.objects.filter(project=actor.project, user=actor.person).first()
-    return Member(actor.key, frozenset(mine.skills), desk.senior_id in (None, mine.pk)) if mine is not None else None
+    if mine is None:
+        return None
+    return Member(actor.key, frozenset(mine.skills), desk.senior_id in (None, mine.pk), mine.role)
 
 
 def fits(actor: Actor, ask: Ask, desk: Desk) -> bool:
     """Return whether this person has the skills, and is the senior if the ask requires the senior."""
     mine = member_of(actor, desk)
-    return mine is not None and mine.may_take(ask.skills, ask.tier)
+    return mine is not None and mine.may_take(ask.skills, ask.tier, ask.quorum_role)
 
 
 def may_be_present(role: str | None, scope: str | None) -> bool:

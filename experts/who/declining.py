@@ -42,7 +42,7 @@ def before(ask: Ask, me: str, reach: Reach, declined: Collection[str], now: date
         return "The ask stays with the model."
     if ask.assignment.is_held(now) and ask.assignment.holder != me:
         return f"{clean(ask.assignment.holder_name)} has claimed it."
-    able = reach.able(ask.skills, ask.tier) - set(declined)
+    able = reach.able(ask) - set(declined)
     way = goes_to(ask, able - {me}, (able - {me}) & reach.present.keys())
     if way in STAYS:
         return STAYS[way]

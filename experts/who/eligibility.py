@@ -20,11 +20,13 @@ from experts.models import BEFORE_PEOPLE, Ask, AskQuerySet, AskStatus, Decline
 from experts.rules.routing import in_turn
 from experts.rules.sources import source_of
 from experts.who import advisers, arriving, online, policies
+from experts.who.counting import decided_by
 from people.access import Actor, holds, may_advise, scoped
 from people.slots import SlotState
 
 FREE, MINE, HELD, MODEL = "free", "mine", "held", "model"
 PASSED, SKILL, SENIOR, LOOKS = "passed", "skill", "senior", "looks"
+DECIDED, ROLE = "decided", "role"
 
 
 class Epoch(Func):
@@ -36,7 +38,16 @@ class Epoch(Func):
 
 COLUMNS = (
     *("pk", "tier", "priority", Epoch(F("created_at")), Epoch(F("deadline_at")), "skills", "group", "privilege"),
-    *("kind", "calls_digest", "episode__run_id", "episode__run__name", "episode__arm", "episode_id"),
+    *(
+        "kind",
+        "calls_digest",
+        "quorum_of",
+        "quorum_role",
+        "episode__run_id",
+        "episode__run__name",
+        "episode__arm",
+        "episode_id",
+    ),
     *("episode__environment", "episode__origin", "episode__policy_name"),
     *(
         "handed_to",
@@ -54,7 +65,7 @@ class Spot:
     """One open ask.
 
     `place` is its state for this person: free, mine, claimed by someone else, a model's, or the reason why they cannot
-    claim it: declined, a missing skill, for the senior only, or read-only access.
+    claim it: declined, decided by them, a missing skill, another role, for the senior only, or read-only access.
     """
 
     pk: str
@@ -67,6 +78,8 @@ class Spot:
     privilege: str
     kind: str
     calls_digest: str
+    quorum_of: int
+    quorum_role: str
     run_id: str | None
     run: str | None
     arm: str
@@ -80,6 +93,8 @@ class Spot:
     holder_name: str
     lease_until: datetime | None
     place: str = FREE
+    for_me: bool = False
+    """Whether it was handed to this person, or to a group of theirs."""
     for_other: bool = False
     """Whether it was handed to a colleague who is online: *Claim next* leaves it to them."""
     lacks: list[str] = field(default_factory=list)
@@ -104,7 +119,9 @@ class Spot:
     def held(self, now: datetime) -> bool:
         return self.state == SlotState.CLAIMED and self.lease_until is not None and self.lease_until > now
 
-    def place_for(self, actor: Actor, me: advisers.Member | None, passed: set[str], now: datetime) -> str:
+    def place_for(
+        self, actor: Actor, me: advisers.Member | None, passed: set[str], decided: set[str], now: datetime
+    ) -> str:
         held = self.held(now)
         if held and actor.owns(self.holder):
             return MINE
@@ -114,12 +131,14 @@ class Spot:
             return HELD
         if me is None:
             return LOOKS
+        if self.pk in decided:
+            return DECIDED
         if self.pk in passed:
             return PASSED
-        if me.may_take(self.skills, self.tier):
+        if me.may_take(self.skills, self.tier, self.quorum_role):
             return FREE
         self.lacks = me.lacks(self.skills)
-        return SKILL if self.lacks else SENIOR
+        return SKILL if self.lacks else ROLE if self.quorum_role not in ("", me.role) else SENIOR
 
 
 def open_of(actor: Actor, now: datetime) -> AskQuerySet:
@@ -143,9 +162,15 @@ def claimable(actor: Actor, now: datetime) -> Claimable:
     asks = scoped(Ask.objects.to_take(now), actor.project)
     can = advisers.may_be_present(actor.role, actor.scope) and actor.person is not None
     if me := advisers.member_of(actor, policies.desk_of(actor.project)) if can else None:
-        kinds = asks.order_by().values_list("skills", "tier").distinct()
-        fitting = [Q(skills=skills, tier=tier) for skills, tier in kinds if me.may_take(skills, tier)]
-        asks = asks.filter(reduce(or_, fitting, Q(pk__in=[]))).exclude(pk__in=declined_by(actor, asks))
+        kinds = list(asks.order_by().values_list("skills", "tier", "quorum_role", "quorum_of").distinct())
+        fitting = [
+            Q(skills=skills, tier=tier, quorum_role=role)
+            for skills, tier, role, _ in kinds
+            if me.may_take(skills, tier, role)
+        ]
+        decided = decided_by(actor, asks) if any(of > 1 for *_, of in kinds) else set[str]()
+        out = {*declined_by(actor, asks), *decided}
+        asks = asks.filter(reduce(or_, fitting, Q(pk__in=[]))).exclude(pk__in=out)
     nearest = asks.order_by("deadline_at").values_list("created_at", "deadline_at").first()
     return Claimable(asks.count(), nearest)
 
@@ -165,9 +190,11 @@ def spots(actor: Actor, now: datetime, *, turns: bool = False) -> list[Spot]:
     passed = set(Decline.objects.filter(author_key=actor.key, ask__in=asks).values_list("ask", flat=True))
     # in Python: the list is read whole in any case, and has up to a thousand rows
     all_spots = sorted((_spot(row) for row in asks.values_list(*COLUMNS)), key=lambda spot: (spot.deadline_at, spot.pk))
+    decided = decided_by(actor, asks) if any(spot.quorum_of > 1 for spot in all_spots) else set[str]()
     present = set(online.here(actor.project, now).values_list("actor_key", flat=True))
     for spot in all_spots:
-        spot.place = spot.place_for(actor, me, passed, now)
+        spot.place = spot.place_for(actor, me, passed, decided, now)
+        spot.for_me = me is not None and spot.handed_to in me.names
         spot.for_other = spot.handed_to in present - {actor.key}
     for_people = [one for one in all_spots if one.for_people]
     others = [one for one in all_spots if not one.for_people]
@@ -191,7 +218,8 @@ def spot_of(actor: Actor, pk: str, now: datetime) -> Spot | None:
     spot = _spot(row)
     me = advisers.member_of(actor, policies.desk_of(actor.project)) if holds(actor, may_advise) else None
     declined = {pk} if Decline.objects.filter(author_key=actor.key, ask=pk).exists() else set[str]()
-    spot.place = spot.place_for(actor, me, declined, now)
+    decided = decided_by(actor, Ask.objects.filter(pk=pk)) if spot.quorum_of > 1 else set[str]()
+    spot.place = spot.place_for(actor, me, declined, decided, now)
     return spot
 
 
@@ -201,10 +229,10 @@ def newest_of(all_spots: list[Spot]) -> Spot | None:
     return max((one for one in all_spots if one.place in (MINE, FREE)), key=lambda spot: spot.pk, default=None)
 
 
-def next_of(all_spots: list[Spot], listed: list[Spot], me: str) -> Spot | None:
+def next_of(all_spots: list[Spot], listed: list[Spot]) -> Spot | None:
     """Return the ask to work on next: the claimed one due first, else one that was handed to this person, else the
     first free one of the list."""
     mine = sorted((one for one in all_spots if one.place == MINE), key=lambda spot: spot.deadline_at)
     free = [one for one in listed if one.place == FREE and not one.for_other]
-    handed = [one for one in free if me and one.handed_to == me]
+    handed = [one for one in free if one.for_me]
     return next(iter([*mine, *handed, *free]), None)

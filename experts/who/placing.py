@@ -7,6 +7,7 @@ Owns the numbers of `rules/routing.py`, which decides. The desk is as `arriving.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from episodes.show.legend import NO_ANSWER
@@ -20,6 +21,8 @@ from experts.who.policies import policy_of
 def place(ask: Ask, desk: Desk, arrived: FoundDesk, now: datetime) -> str:
     """Set a new ask's group and plan. Return the reason if it must fall back immediately."""
     policy = policy_of(desk, ask.episode)
+    if ask.quorum_of > 1:  # only people count
+        policy = replace(policy, has_models=False)
     same = same_question(ask, arrived.alike)
     ask.group = same.group if same is not None else ask.pk
     # the ID is known before the row exists, so the draw follows from it

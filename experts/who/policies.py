@@ -60,6 +60,11 @@ def models_may_help(ask: Ask) -> bool:
     return policy.has_models and policy.only != "people"
 
 
+def models_may_decide(ask: Ask) -> bool:
+    """Return whether an ask can go to a model: one that needs several people cannot."""
+    return ask.quorum_of < 2 and models_may_help(ask)
+
+
 @dataclass(frozen=True)
 class ExpertModel:
     """A configured expert model, the result of its last call, and how many of its last second looks came too late."""

@@ -141,6 +141,7 @@ def _answers(desk_):
     advising.withdraw(desk_.edo, ask.pk)
     assert Episode.objects.get(pk=one.pk).state == "waiting"
     _held(desk_)
+    _counted(desk_)
     recording.lose_of_worker(one.worker)
     recording.begin(one.pk, "again")
     with transaction.atomic():
@@ -163,6 +164,19 @@ def _held(desk_):
             closing.close_if_due(ask.pk)
         else:
             closing.cancel(desk_.house, ask.pk)
+
+
+def _counted(desk_):
+    """A first approval is free again for a second person, at once or after its hold."""
+    calls = {"kind": "approval", "calls": [{"id": "1", "name": "refund"}], "quorum": {"of": 2}}
+    for seconds in (0, 5):
+        ask = desk_.ask(desk_.episode(), f"Counted after {seconds} s?", **calls)
+        lease = queue.claim(desk_.edo, ask.pk)
+        decision = {"calls": [{"id": "1", "verdict": "approve"}]}
+        sent = (lease.assignment_id, lease.lease_token, "", "n4")
+        advising.answer(desk_.edo, *sent, decision=decision, hold_s=seconds)
+        Ask.objects.filter(pk=ask.pk, held__isnull=False).update(held_until=timezone.now())
+        closing.close_if_due(ask.pk)
 
 
 def _claims(desk_):

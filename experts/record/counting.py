@@ -1,0 +1,37 @@
+"""Writes: the decisions of people on an approval that needs several of them.
+
+Owns which decisions count. Leaves the ask to `closing.py`, which calls this under the locks of episode and ask.
+"""
+
+from __future__ import annotations
+
+from experts.models import Advice, Ask, QuorumDecision
+from experts.rules.quorum import digest_of_decision, verdict_of
+
+
+def count(ask: Ask, advice: Advice) -> bool:
+    """Count a decision, once. Return whether its ask is decided.
+
+    1. An ask that needs one person is. 2. A rejection ends it. 3. Other arguments than before start the count again,
+    and who decided on those can decide on these. 4. Otherwise it takes as many people as the ask needs.
+    """
+    if ask.quorum_of < 2:
+        return True
+    verdict, digest = verdict_of(advice.decision), digest_of_decision(advice.decision)
+    counted = QuorumDecision.objects.filter(ask=ask, counts=True)
+    if verdict != "reject":
+        counted.exclude(calls_digest=digest).update(counts=False)
+    QuorumDecision.objects.create(
+        ask=ask,
+        advice=advice,
+        author=advice.author,
+        author_key=advice.author_key,
+        verdict=verdict,
+        calls_digest=digest,
+    )
+    return verdict == "reject" or counted.count() >= ask.quorum_of
+
+
+def uncount(advice: Advice) -> None:
+    """Let a decision that its author withdrew count no longer."""
+    QuorumDecision.objects.filter(advice=advice).update(counts=False)

@@ -1,0 +1,60 @@
+"""Reads: whose decision counts toward an approval that needs several people, and what was decided so far.
+
+A person counts once, whichever way they come: page, link, Slack or a token of their own. Tokens of the project, models
+and standing answers are no person. Leaves counting itself to `record/counting.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from awmclient.nouns.asks import PersonDecision
+from awmclient.nouns.typed import Quorum
+from experts.errors import AlreadyDecided, NotForYou
+from experts.models import Ask, AskQuerySet, QuorumDecision
+from experts.rules.quorum import people_in_words
+from people.access import Actor
+from people.models import TokenUser
+
+
+def refuse_uncounted(actor: Actor, ask: Ask) -> None:
+    """Raise if this actor's decision would not count toward an approval that needs several people."""
+    if ask.quorum_of < 2:
+        return
+    needs = f"This approval needs {people_in_words(ask.quorum_of, ask.quorum_role)}."
+    if actor.person is None or (actor.token is not None and actor.token.behind == TokenUser.MODEL):
+        raise NotForYou(f"{needs} Tokens of the project and models are no person.")
+    if ask.quorum_role and actor.role != ask.quorum_role:
+        raise NotForYou(f"{needs} Your role is {actor.role}.")
+    if QuorumDecision.objects.filter(ask=ask, author_key__in=actor.keys, counts=True).exists():
+        raise AlreadyDecided
+
+
+def decided_by(actor: Actor, asks: AskQuerySet) -> set[str]:
+    """Return those of these asks that a person has decided and that wait for others."""
+    rows = QuorumDecision.objects.filter(author_key__in=actor.keys, counts=True, ask__in=asks)
+    return set(rows.values_list("ask", flat=True))
+
+
+def quorum_of(ask: Ask) -> Quorum | None:
+    return Quorum(of=ask.quorum_of, role=ask.quorum_role or None) if ask.quorum_of > 1 else None
+
+
+def decided_on(ask: Ask) -> list[PersonDecision] | None:
+    """Return the decisions that count on an approval that needs several people; None on any other ask."""
+    return decided_among([ask]).get(ask.pk)
+
+
+def decided_among(asks: Iterable[Ask]) -> dict[str, list[PersonDecision]]:
+    """Return the decisions that count, oldest first, of each of these asks that needs several people."""
+    decided: dict[str, list[PersonDecision]] = {ask.pk: [] for ask in asks if ask.quorum_of > 1}
+    if decided:
+        rows = QuorumDecision.objects.filter(ask__in=decided, counts=True).select_related("advice")
+        for row in rows.order_by("pk"):
+            decided[row.ask_id].append(_decision(row))
+    return decided
+
+
+def _decision(row: QuorumDecision) -> PersonDecision:
+    calls = (row.advice.decision or {}).get("calls") if row.verdict == "edit" else None
+    return PersonDecision(by=row.author, verdict=row.verdict, at=row.at, calls=calls)

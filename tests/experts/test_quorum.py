@@ -1,0 +1,324 @@
+"""Approvals that need several people: who counts, when they are decided, and what ends them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+from pydantic import ValidationError
+
+from awmclient.schema import AskOpen
+from episodes.visible.trajectory import steps_of
+from experts import notifications, tasks
+from experts.errors import AlreadyClaimed, AlreadyDecided, NotForYou, TooLate
+from experts.find import board
+from experts.find.answer_links import answer_path, link_of
+from experts.find.reading import ask_view
+from experts.models import Ask, AskEvent, Assignment, QuorumDecision
+from experts.record import advising, batch, closing, desk, links, opening, queue
+from experts.who import eligibility
+from people.access import bearer
+from people.errors import Invalid
+from people.record.members import issue_token
+from tests.browsing import as_person, html
+from tests.experts.test_queue import at_once
+from tests.experts.test_standing_answers import approval, give
+from tests.people_by_name import person, token
+
+REFUND = {"order": 7, "amount": 40}
+EDITED = {"order": 7, "amount": 20}
+
+
+@pytest.fixture
+def waiting(asked):
+    """An approval of one call that needs two people."""
+    return asked("May I refund?", **approval(REFUND, name="issue_refund"), quorum={"of": 2})
+
+
+@pytest.fixture
+def mina(ada):
+    return person(ada.project, "mina", "expert")
+
+
+def verdict(word="approve", arguments=None, reason="The customer wrote twice."):
+    call = {"id": "1", "verdict": word} | ({"arguments": arguments} if arguments else {})
+    return {"calls": [call | ({"reason": reason} if word == "reject" else {})]}
+
+
+def decide(actor, ask, decision=None, nonce="n", **more):
+    lease = queue.claim(actor, ask.pk)
+    sent = (lease.assignment_id, lease.lease_token, "", nonce)
+    return advising.answer(actor, *sent, decision=decision or verdict(), **more)
+
+
+def fresh(ask):
+    return Ask.objects.select_related("accepted", "held", "assignment").get(pk=ask.pk)
+
+
+def decided(ask):
+    return [(one.by, one.verdict) for one in ask_view(fresh(ask)).decided]
+
+
+def test_two_people_approve_and_the_agent_gets_one_decision(ada, edo, waiting):
+    decide(edo, waiting)
+    view = ask_view(fresh(waiting))
+    assert (view.status, view.advice, view.quorum.of) == ("open", None, 2) and decided(waiting) == [("edo", "approve")]
+    assert Assignment.objects.get().state == "queued" and "advice" not in steps_of(waiting.episode)[-1]
+    decide(ada, waiting)
+    view = ask_view(fresh(waiting))
+    assert (view.status, view.advice.by, view.advice.decision.calls[0].verdict) == ("answered", "person", "approve")
+    step = steps_of(waiting.episode)[-1]
+    assert [one["by"] for one in step["advice"]["decided"]] == ["edo", "ada"] and step["typed"]["quorum"] == {"of": 2}
+    assert decided(waiting) == [("edo", "approve"), ("ada", "approve")]
+
+
+def test_a_rejection_ends_it_with_the_persons_words(ada, edo, waiting):
+    decide(edo, waiting)
+    decide(ada, waiting, verdict("reject"))
+    call = fresh(waiting).accepted.decision["calls"][0]
+    assert (call["verdict"], call["reason"]) == ("reject", "The customer wrote twice.")
+    assert decided(waiting) == [("edo", "approve"), ("ada", "reject")]
+
+
+def test_a_rejection_of_some_calls_lets_none_run(edo, asked):
+    ask = asked(**approval(REFUND, EDITED), quorum={"of": 2})
+    mixed = {"calls": [{"id": "1", "verdict": "approve"}, {"id": "2", "verdict": "reject", "reason": "No."}]}
+    with pytest.raises(Invalid, match="Reject every call, or none"):
+        decide(edo, ask, mixed)
+    assert fresh(ask).is_open and not QuorumDecision.objects.exists()
+
+
+def test_an_edit_starts_the_count_again(ada, edo, mina, waiting):
+    decide(edo, waiting)
+    decide(ada, waiting, verdict("edit", EDITED))
+    assert decided(waiting) == [("ada", "edit")]
+    assert ask_view(fresh(waiting)).decided[0].calls[0].arguments == EDITED
+    # what Edo approved were other arguments
+    decide(edo, waiting, verdict("edit", EDITED), "n2")
+    done = fresh(waiting)
+    assert (done.status, done.accepted.decision["calls"][0]["arguments"]) == ("answered", EDITED)
+
+
+def test_approvals_of_different_arguments_never_add_up(ada, edo, mina, waiting):
+    decide(edo, waiting, verdict("edit", EDITED))
+    decide(mina, waiting)
+    assert fresh(waiting).is_open and decided(waiting) == [("mina", "approve")]
+    decide(ada, waiting, verdict("edit", EDITED))
+    assert fresh(waiting).is_open and decided(waiting) == [("ada", "edit")]
+
+
+def own_token(actor, behind):
+    return bearer(issue_token(actor, f"mine {behind}", "answer", personal=True, behind=behind)[0])
+
+
+def test_a_person_counts_once_by_every_way(ada, edo, waiting):
+    path = answer_path(waiting, edo.key).removeprefix("/answer/")
+    decide(edo, waiting)
+    for again in (edo, replace(edo, role="admin"), replace(edo, entry="other"), own_token(edo, "script")):
+        with pytest.raises(AlreadyDecided):
+            queue.claim(again, waiting.pk)
+    with pytest.raises(AlreadyDecided):
+        links.answer(link_of(path, timezone.now()), "", verdict())
+    assert "needs another person" in batch.decide(edo, [waiting.pk], "reject", "No.", "b")[waiting.pk]
+    desk.set_policy(ada, high_risk="")
+    give(edo, tool="issue_refund")
+    assert fresh(waiting).is_open and decided(waiting) == [("edo", "approve")]
+    page = as_person(edo)
+    page.post(f"/asks/{waiting.pk}/claim")
+    assert Assignment.objects.get().holder == ""
+
+
+def test_a_link_and_a_page_of_one_person_count_once(ada, edo, waiting):
+    links.answer(link_of(answer_path(waiting, edo.key).removeprefix("/answer/"), timezone.now()), "", verdict())
+    assert decided(waiting) == [("edo", "approve")]
+    with pytest.raises(AlreadyDecided):
+        queue.claim(edo, waiting.pk)
+    decide(ada, waiting)
+    assert fresh(waiting).status == "answered"
+
+
+def test_programs_without_a_person_never_count(ada, edo, asked, models):
+    desk.set_policy(ada, high_risk="", model_first=True)
+    give(edo, tool="issue_refund")
+    waiting = asked("May I refund?", **approval(REFUND, name="issue_refund"), quorum={"of": 2})
+    assert waiting.is_open and waiting.tiers == ["people"], "no standing answer and no model decides it"
+    script, _ = token(ada.project, "answer")
+    with pytest.raises(NotForYou, match="are no person"):
+        queue.claim(script, waiting.pk)
+    with pytest.raises(NotForYou, match="are no person"):
+        queue.claim(own_token(edo, "model"), waiting.pk)
+    with pytest.raises(Invalid, match="only people can decide"):
+        queue.transfer(ada, waiting.pk, "llm")
+
+
+def test_a_role_is_required_of_each_person(ada, edo, asked):
+    other = person(ada.project, "rosa", "admin")
+    ask = asked(**approval(REFUND), quorum={"of": 2, "role": "admin"})
+    with pytest.raises(NotForYou, match="2 people with the role admin. Your role is expert"):
+        queue.claim(edo, ask.pk)
+    assert eligibility.spot_of(edo, ask.pk, timezone.now()).place == "role"
+    assert "Requires the role admin." in html(as_person(edo).get("/queue/"))
+    for who in (ada, other):
+        decide(who, ask)
+    assert fresh(ask).status == "answered"
+
+
+def test_rules_of_the_project_raise_what_an_agent_wants(ada, asked):
+    desk.set_policy(ada, quorum="issue_* => 2\nhigh-risk => 3 admin\nafter 50% => admin")
+    assert asked(**approval(REFUND)).quorum_of == 1
+    assert asked(**approval(REFUND, name="issue_voucher")).quorum_of == 2
+    risky = asked(**approval(REFUND, name="issue_refund"), quorum={"of": 2, "role": "expert"})
+    assert (risky.quorum_of, risky.quorum_role) == (3, "admin") and risky.typed["quorum"] == {"of": 3, "role": "admin"}
+    assert asked(**approval(REFUND, name="issue_voucher"), quorum={"of": 4}).quorum_of == 4
+
+
+@pytest.mark.parametrize(
+    ("setting", "ok"),
+    [("a* => 2", 1), ("high-risk => 5 admin", 1), ("after 50% => billing", 1), ("a => 1", 0), ("a => 6", 0),
+     ("a b => 2", 0), ("a => 2 viewer", 0), ("after 0% => x", 0), ("after 100% => x", 0), ("a => 2\n" * 21, 0)],
+)  # fmt: skip
+def test_a_rule_is_refused_with_its_line(ada, setting, ok):
+    assert bool(desk.problems_of(ada, {"quorum": setting})) != bool(ok)
+
+
+def test_only_an_approval_has_a_quorum():
+    fields = {"key": "k", "episode": "e", "seq": 1, "question": "?"}
+    for more in ({"quorum": {"of": 2}}, {**approval(REFUND), "quorum": {"of": 1}}, {**approval(REFUND), "quorum": 2}):
+        with pytest.raises(ValidationError):
+            AskOpen(**fields, **more)
+
+
+def test_a_key_is_repeated_also_where_a_rule_raised_it(ada, asked):
+    desk.set_policy(ada, quorum="* => 2")
+    ask = asked("May I?", **approval(REFUND))
+    body = AskOpen(key="q", episode=ask.episode_id, seq=1, question="May I?", **approval(REFUND))
+    assert opening.open_ask(ada, body)[0] == ask
+
+
+def test_the_deadline_says_how_many_approved(edo, waiting):
+    decide(edo, waiting)
+    Ask.objects.update(deadline_at=timezone.now() - timedelta(seconds=1))
+    done = closing.close_if_due(waiting.pk)
+    call = done.accepted.decision["calls"][0]
+    assert (done.status, call["verdict"]) == ("fell_back", "reject")
+    assert call["reason"] == "no decision before the deadline, 1 of 2 approved: edo"
+    step = steps_of(waiting.episode)[-1]
+    assert [one["by"] for one in step["advice"]["decided"]] == ["edo"]
+    assert "1 of 2 approved: edo" in html(as_person(edo).get(f"/asks/{waiting.pk}/"))
+
+
+def end_hold(**more):
+    Ask.objects.filter(held__isnull=False).update(held_until=timezone.now() - timedelta(seconds=1), **more)
+
+
+def test_each_decision_is_held_and_counts_after_it(ada, edo, waiting):
+    decide(edo, waiting, hold_s=5)
+    assert decided(waiting) == []
+    with pytest.raises(TooLate, match="edo has answered"):
+        queue.claim(ada, waiting.pk)
+    end_hold()
+    for _ in range(2):
+        tasks.deliver_held(waiting.pk)
+    assert decided(waiting) == [("edo", "approve")] and fresh(waiting).is_open
+    decide(ada, waiting, hold_s=5)
+    assert fresh(waiting).is_open
+    # also where the deadline came within the hold
+    end_hold(deadline_at=timezone.now() - timedelta(seconds=1))
+    assert closing.close_if_due(waiting.pk).status == "answered"
+
+
+def test_a_first_approval_held_over_the_deadline_falls_back(edo, waiting):
+    decide(edo, waiting, hold_s=5)
+    end_hold(deadline_at=timezone.now() - timedelta(seconds=1))
+    done = closing.close_if_due(waiting.pk)
+    assert done.status == "fell_back" and decided(waiting) == [("edo", "approve")]
+
+
+def test_an_undone_decision_counts_no_longer(ada, edo, waiting):
+    decide(edo, waiting, hold_s=5)
+    advising.withdraw(edo, waiting.pk)
+    end_hold()
+    assert closing.close_if_due(waiting.pk).is_open and decided(waiting) == []
+    decide(edo, waiting)
+    assert decided(waiting) == [("edo", "approve")]
+    lease = advising.withdraw(edo, waiting.pk)
+    assert decided(waiting) == [] and fresh(waiting).assignment.holder == edo.key
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "", "n", decision=verdict())
+    decide(ada, waiting)
+    advising.withdraw(ada, waiting.pk)
+    assert fresh(waiting).is_open and decided(waiting) == [("edo", "approve")]
+
+
+def test_a_withdrawal_takes_no_claim_and_no_answer_of_others(ada, edo, waiting):
+    decide(edo, waiting)
+    lease = queue.claim(ada, waiting.pk)
+    with pytest.raises(AlreadyClaimed, match="ada has claimed"):
+        advising.withdraw(edo, waiting.pk)
+    advising.answer(ada, lease.assignment_id, lease.lease_token, "", "n", decision=verdict(), hold_s=5)
+    with pytest.raises(TooLate, match="ada has answered"):
+        advising.withdraw(edo, waiting.pk)
+    end_hold()
+    assert closing.close_if_due(waiting.pk).status == "answered"
+
+
+def test_a_counted_decision_cannot_be_edited_past_the_others(ada, edo, waiting):
+    decide(edo, waiting)
+    decide(ada, waiting)
+    with pytest.raises(Invalid, match="several people"):
+        advising.edit(ada, waiting.pk, "", None, "e", decision=verdict("edit", EDITED))
+
+
+def test_who_decided_is_asked_no_more(ada, edo, mina, waiting):
+    now = timezone.now()
+    decide(edo, waiting)
+    assert eligibility.spot_of(edo, waiting.pk, now).place == "decided"
+    assert eligibility.claimable(edo, now).count == 0 and eligibility.claimable(mina, now).count == 1
+    assert board.next_for(edo, now) is None and board.next_for(mina, now) == waiting
+    subject = notifications.AskKind().read([waiting.pk])[waiting.pk]
+    assert subject.recipients(now) == {ada.key, mina.key}
+    assert subject.state_for(edo.key, now) == "You decided. 1 of 2 approved: edo."
+
+
+def test_what_lacks_people_goes_to_a_group_once(ada, edo, mina, asked):
+    desk.set_policy(ada, quorum="* => 2\nafter 50% => admin")
+    ask = asked(**approval(REFUND))
+    untouched = asked(**approval(REFUND))
+    decide(edo, ask)
+    half = ask.created_at + (ask.deadline_at - ask.created_at) / 2
+    assert queue.find_more_people(half - timedelta(seconds=1)) == 0
+    assert queue.find_more_people(half) == 1 and queue.find_more_people(half) == 0
+    subject = notifications.AskKind().read([ask.pk])[ask.pk]
+    assert subject.recipients(half) == {ada.key} and not fresh(untouched).handed_to
+    assert "1 of 2 approved" in board.reached(fresh(ask)) and "admin" in board.reached(fresh(ask))
+    assert board.next_for(ada, half) == ask
+    assert AskEvent.objects.get(ask=ask, verb="to_group").reason == "admin: 1 of 2 approved: edo"
+    decide(mina, ask)
+    assert fresh(ask).status == "answered", "others can still decide it"
+
+
+def press(actor, ask):
+    """Claim and approve as one press does, again while someone else has the claim."""
+    while True:
+        try:
+            return decide(actor, ask, nonce=f"of {actor.key}")
+        except AlreadyClaimed:
+            continue
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_people_at_once_count_once_each(ada, edo, waiting):
+    results = at_once(*(lambda who=who: press(who, waiting) for who in (ada, edo, ada, edo)))
+    done = fresh(waiting)
+    assert done.status == "answered" and {by for by, _ in decided(waiting)} == {"ada", "edo"}, results
+    assert QuorumDecision.objects.filter(counts=True).count() == 2
+    assert AskEvent.objects.filter(verb="answered").count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_end_of_a_hold_counts_once_among_readers(ada, edo, waiting):
+    decide(edo, waiting, hold_s=5)
+    end_hold()
+    at_once(*(lambda: closing.close_if_due(waiting.pk) for _ in range(4)))
+    assert decided(waiting) == [("edo", "approve")] and AskEvent.objects.filter(verb="counted").count() == 1
