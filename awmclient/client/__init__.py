@@ -3,6 +3,7 @@
     wire          one request, its retries and envelope
     bodies        what a loop sends, for the wire
     outbox        order of one episode's calls
+    pictures      pictures, uploaded before their step
     episode       one episode over HTTP
     dashboard     the dashboard over HTTP
     sync          both, without `await`

@@ -174,7 +174,7 @@ def unanswered(reason: str, typed: Mapping[str, Any] | None = None) -> Advice:
     )
 
 
-def ask_body(question: str, fields: AskFields) -> dict[str, Any]:
+def ask_body(question: str | list[Any], fields: AskFields) -> dict[str, Any]:
     """Return the body of a question without its episode and number."""
     body = {name: value for name, value in fields.items() if value is not None}
     # checked here, too: what silence means must be known before the dashboard is asked

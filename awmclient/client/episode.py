@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 from urllib.parse import quote, urlencode
 
+from awmclient.client import pictures
 from awmclient.client.bodies import (
     AskFields,
     StepLike,
+    as_list,
     ask_body,
     failing,
     finish_body,
@@ -21,6 +23,7 @@ from awmclient.client.wire import Wire
 from awmclient.errors import ClientError, Parked, Refused, Unreachable
 from awmclient.nouns.asks import Advice, AttachedFile, Heard
 from awmclient.nouns.episodes import EpisodeView, ReportedOutcome
+from awmclient.nouns.pictures import ImagePart, without_parts
 from awmclient.nouns.typed import CallDecision, rejected, typed_of
 from awmclient.nouns.values import Fault, OwnFault, StopReason
 from awmclient.nouns.wheel import WheelView
@@ -43,6 +46,8 @@ class HttpEpisode:
         self.id, self.url = episode, url
         self._wire, self._park_after_s = wire, park_after_s
         self._outbox = Outbox(wire, episode, last_seq)
+        # Steps with pictures wait for their upload; later ones do not overtake them.
+        self._order = asyncio.Lock()
         self.steered = False
         """Whether a person has something for the loop, as far as the last heartbeat said."""
 
@@ -61,13 +66,25 @@ class HttpEpisode:
         are kept: they go first in the next call, and `append([])` only tries again.
 
             await episode.append({"kind": "message", "role": "assistant", "content": "Let me look."})
+
+        Pictures in base64, as OpenAI, Anthropic and MCP write them in a message or a result, are uploaded first.
         """
-        batch = self._outbox.put_steps(steps)
+        async with self._order:
+            shown = [await pictures.with_uploads(self._wire, self.id, step) for step in as_list(steps)]
+            batch = self._outbox.put_steps(shown)
         # Only this batch's own refusal: the error of an earlier entry is raised by its own caller.
         await self._outbox.flush()
         if batch.error is not None:
             raise batch.error
         return self._outbox.acknowledged
+
+    async def upload(self, picture: bytes, alt: str | None = None) -> ImagePart:
+        """Upload a PNG, JPEG or WebP picture of at most 8 MB, and return the part that refers to it.
+
+        shot = await episode.upload(png, alt="The form after the click")
+        await episode.append({"kind": "message", "role": "user", "content": [shot.model_dump(exclude_none=True)]})
+        """
+        return (await pictures.upload(self._wire, self.id, picture)).model_copy(update={"alt": alt})
 
     async def heartbeat(self) -> None:
         """Send a heartbeat during long turns; every other call about the episode counts as one too."""
@@ -114,7 +131,11 @@ class HttpEpisode:
             since = int(recorded[-1]["seq"])
 
     async def ask(
-        self, question: str, *, files: Sequence[tuple[str, bytes]] = (), **fields: Unpack[AskFields]
+        self,
+        question: str | Sequence[Mapping[str, Any]],
+        *,
+        files: Sequence[tuple[str, bytes]] = (),
+        **fields: Unpack[AskFields],
     ) -> Advice:
         """Ask the experts and wait. Takes one step number, which the dashboard records. `files` are names and bytes,
         attached once the question is open.
@@ -132,12 +153,16 @@ class HttpEpisode:
             advice = await episode.ask("May I?", kind="approval", on_timeout="reject", calls=[{"id": "1", "name":
             "refund", "arguments": {"order": 7}, "schema": schema, "reason": "Paid twice."}])
             verdicts = {call.id: call for call in advice.decision.calls}
+
+        A `question` can be a list of parts, texts and pictures, as the content of a message.
         """
         loop = asyncio.get_running_loop()
-        body = ask_body(question, fields)
+        body = ask_body(question if isinstance(question, str) else list(question), fields)
         # Counted from now by this process: the clocks of the two machines can differ.
         cutoff = loop.time() + float(body["deadline_s"]) + GRACE_S
-        asked = self._outbox.put_question(body)
+        async with self._order:
+            shown = await pictures.with_uploads(self._wire, self.id, body)
+            asked = self._outbox.put_question(without_parts(shown, "question"))
         reason = "no answer from the dashboard"
         try:
             async with asyncio.timeout_at(cutoff):

@@ -23,6 +23,7 @@ from awmclient.errors import Refused
 from awmclient.nouns.asks import Advice, AskView, AttachedFile
 from awmclient.nouns.episodes import EpisodeView, ReportedOutcome
 from awmclient.nouns.interrupts import InterruptsView, RunInterrupts
+from awmclient.nouns.pictures import ImagePart
 from awmclient.nouns.runs import CurriculumNext, TrainingStepView
 from awmclient.nouns.typed import CallDecision
 from awmclient.nouns.values import Fault, OwnFault, StopReason
@@ -114,7 +115,16 @@ class SyncEpisode:
     def steps(self, since: int = 0) -> list[dict[str, Any]]:
         return self._portal.call(self._episode.steps(since))
 
-    def ask(self, question: str, *, files: Sequence[tuple[str, bytes]] = (), **fields: Unpack[AskFields]) -> Advice:
+    def upload(self, picture: bytes, alt: str | None = None) -> ImagePart:
+        return self._portal.call(self._episode.upload(picture, alt))
+
+    def ask(
+        self,
+        question: str | Sequence[Mapping[str, Any]],
+        *,
+        files: Sequence[tuple[str, bytes]] = (),
+        **fields: Unpack[AskFields],
+    ) -> Advice:
         return self._portal.call(self._episode.ask(question, files=files, **fields))
 
     def approve(

@@ -5,6 +5,7 @@
     ask_kinds   kinds of asks
     sources     where advice comes from
     typed       typed asks and decisions
+    pictures    pictures of steps, content in parts
     tools       tools as an agent sees them
     asks        a question and its advice
     steps       steps, one class per kind

@@ -9,6 +9,7 @@
     endings       how a model's turn ended
     faults        whose doing a failed turn is
     listening     patterns of scripts, in linear time
+    pictures      pictures, as other formats write them
     blotting      secrets removed from responses
     encoding      what is sent, as JSON
 

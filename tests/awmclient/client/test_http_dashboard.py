@@ -1,6 +1,7 @@
 """The HTTP client when things go wrong: lost answers, busy and dead dashboards, deaths in the middle of a question."""
 
 import asyncio
+import base64
 import inspect
 import socket
 
@@ -575,4 +576,46 @@ async def test_files_are_sent_and_fetched_as_bytes():
         assert await dash.download(made.id) == picture
         with pytest.raises(NotFound):
             await dash.download("gone")
+    await server.kill()
+
+
+async def test_picture_goes_before_its_step_or_becomes_words():
+    part = {"type": "image", "blob": "0" * 64, "media_type": "image/png", "width": 1, "height": 1}
+    calls = []
+
+    async def start(request):
+        return JSONResponse({"id": "e1", "url": "http://desk/e1"}, status_code=201)
+
+    async def upload(request):
+        calls.append(data := await request.body())
+        if data == b"good":
+            return JSONResponse(part, status_code=201)
+        return JSONResponse({"error": {"code": "invalid", "message": "This is no picture."}}, status_code=422)
+
+    async def append(request):
+        calls.append((await request.json())["steps"])
+        return JSONResponse({"acknowledged": calls[-1][-1]["seq"]})
+
+    routes = [
+        Route("/api/v1/episodes", start, methods=["POST"]),
+        Route("/api/v1/episodes/e1/blobs", upload, methods=["POST"]),
+        Route("/api/v1/episodes/e1/steps", append, methods=["POST"]),
+    ]
+    server = Served(Starlette(routes=routes))
+    await server.start()
+
+    def shot(data):
+        return {"type": "image", "data": base64.b64encode(data).decode(), "mimeType": "image/png"}
+
+    async with HttpDashboard(server.url, TOKEN, retry_s=5) as dash:
+        episode = await dash.start_episode("look")
+        result = [shot(b"good"), shot(b"bad"), shot(b"good")]
+        first = episode.append({"kind": "tool_call", "name": "shot", "result": result})
+        # a step that is appended meanwhile does not overtake it
+        await asyncio.gather(first, episode.append({"kind": "note", "content": "after"}))
+    good, bad, *batches = calls
+    (step, after) = [step for batch in batches for step in batch]
+    assert (good, bad) == (b"good", b"bad")
+    words = {"type": "text", "text": "[picture left out: This is no picture.]"}
+    assert (step["seq"], step["result"], after["seq"]) == (1, [part, words, part], 2)
     await server.kill()

@@ -1,0 +1,87 @@
+"""Pictures of a step: the part that refers to one, and content that is a list of parts.
+
+The bytes are stored by their digest; a step holds the part alone. Pure, for both sides of the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StrictInt, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from awmclient.nouns.fields import Line, Shape
+
+PICTURE_BYTES = 8 * 1024 * 1024
+STEP_PICTURES = 20
+PICTURE_SIDE = 16_384
+DIGEST = r"^[0-9a-f]{64}$"
+_UPLOAD_FIRST = "Upload a picture with POST /episodes/{id}/blobs, and send the part that comes back"
+
+
+class ImagePart(Shape):
+    """A stored picture: the digest of its bytes, which `GET /blobs/{digest}` returns, its type and its size."""
+
+    type: Literal["image"] = "image"
+    blob: Annotated[str, Field(pattern=DIGEST)]
+    media_type: Literal["image/png", "image/jpeg", "image/webp"]
+    width: Annotated[StrictInt, Field(ge=1, le=PICTURE_SIDE)]
+    height: Annotated[StrictInt, Field(ge=1, le=PICTURE_SIDE)]
+    alt: Line | None = None
+    """What it shows, for readers who do not see it."""
+
+
+Pictures = Annotated[list[ImagePart], Field(min_length=1, max_length=STEP_PICTURES)]
+
+
+def in_parts(text: Mapping[str, Any]) -> WithJsonSchema:
+    """Return how the document describes a text that can come as a list of parts."""
+    words = {"type": "object", "properties": {"type": {"const": "text"}, "text": {"type": "string"}}}
+    picture = {"type": "object", "properties": {"type": {"const": "image"}, "blob": {"type": "string"}}}
+    return WithJsonSchema({"anyOf": [dict(text), {"type": "array", "items": {"anyOf": [words, picture]}}]})
+
+
+def without_parts(fields: Any, name: str) -> Any:
+    """Return a body whose `name` can be a list of parts, with its texts as one text and its pictures in `pictures`.
+
+    >>> without_parts({"content": [{"type": "text", "text": "Look"}]}, "content")
+    {'content': 'Look'}
+    """
+    if not isinstance(fields, dict) or not isinstance(parts := fields.get(name), list):
+        return fields
+    texts = [part["text"] for part in parts if _is_text(part)]
+    pictures = [part for part in parts if isinstance(part, Mapping) and "blob" in part]
+    if len(texts) + len(pictures) != len(parts):
+        raise PydanticCustomError("parts", "Each part is a text or a picture. {how}", {"how": f"{_UPLOAD_FIRST}."})
+    joined = {**fields, name: "\n".join(texts)}
+    return {**joined, "pictures": [*(fields.get("pictures") or ()), *pictures]} if pictures else joined
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, Mapping) and part.get("type") == "text" and isinstance(part.get("text"), str)
+
+
+def pictures_of(step: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the parts of pictures that a step has, in order: its own, and those in what came back.
+
+    A result can be anything, so what only looks like a part is left out, and of many the first are returned.
+    """
+    todo, parts = [step.get("observation"), step.get("result"), step.get("pictures")], list[dict[str, Any]]()
+    # what came back is bounded as a step is, and no value is looked at twice
+    while todo and len(parts) < STEP_PICTURES:
+        value = todo.pop()
+        if isinstance(value, list):
+            todo += reversed(value)
+        elif isinstance(value, dict) and value.get("type") == "image" and "blob" in value:
+            parts += _checked(value)
+        elif isinstance(value, dict):
+            todo += reversed(value.values())
+    return parts
+
+
+def _checked(value: dict[str, Any]) -> list[dict[str, Any]]:
+    try:
+        return [ImagePart.model_validate(value).model_dump(exclude_none=True)]
+    except ValueError:
+        return []
