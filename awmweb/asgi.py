@@ -45,11 +45,13 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 
+from awmclient.nouns.pictures import PICTURE_BYTES
 from awmenv import spans
 from awmweb import kept_files, logs, urls  # noqa: F401  # or the first request would import it
 from awmweb.embedded import gate
 from episodes.live import intake, reading
 from episodes.live.consumers import PROJECT, WIRE, EpisodeConsumer
+from episodes.record.pictures import TOO_LARGE as PICTURE_TOO_LARGE
 from experts.api import get_ask
 from experts.consumers import AskWait, QueueConsumer
 from experts.mcp import desk as mcp_desk
@@ -76,7 +78,11 @@ sys.setswitchinterval(0.0005)
 UPLOADS = ("/imports/", "/api/v1/imports")
 # The boundaries and other fields of the form come on top of the files.
 UPLOAD_BYTES = UPLOAD_MAX + 64 * 1024
-ATTACHES = re.compile(r"/api/v1/asks/[^/]+/attachments")
+FILES = (
+    (re.compile(r"/api/v1/asks/[^/]+/attachments"), MOST_BYTES, TOO_LARGE),
+    (re.compile(r"/api/v1/episodes/[^/]+/blobs"), PICTURE_BYTES, PICTURE_TOO_LARGE),
+)
+"""Addresses whose body is a file, with its most bytes and the refusal of more."""
 files = StaticFiles(directory=settings.STATICFILES_DIRS[0], packages=[("django_htmx", "static")])
 static = GZipMiddleware(files, minimum_size=1024, compresslevel=6)
 ROUTE = "awmweb.route"
@@ -291,19 +297,20 @@ async def _with_body(app: Any, scope: dict[str, Any], receive: Any, send: Any) -
     Errors of the session's own database query are refused here, too.
     """
     where = addresses.split(scope["path"])[1]
-    is_file = scope["method"] == "POST" and ATTACHES.fullmatch(where) is not None
+    of_file = next((one for one in FILES if scope["method"] == "POST" and one[0].fullmatch(where)), None)
     sender = ""
     try:
         # Only a body costs memory, so only its sender is looked up here.
         sender = await sender_of(scope) if has_body(scope) else ""
         most = UPLOAD_BYTES if where in UPLOADS else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-        most = MOST_BYTES if is_file else most
+        most = of_file[1] if of_file is not None else most
         with Body(scope, receive, most, sender) as body:
             await app(scope, replayed(await body.read(), receive), send)
     except HungUp:
         return
     except (AppError, DatabaseError) as error:
-        await refuse(send, TooLarge(TOO_LARGE) if is_file and sender and isinstance(error, TooLarge) else error)
+        is_large = of_file is not None and sender and isinstance(error, TooLarge)
+        await refuse(send, TooLarge(of_file[2]) if of_file is not None and is_large else error)
 
 
 def _cached(send: Any, how: bytes) -> Any:

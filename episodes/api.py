@@ -12,10 +12,12 @@ from pydantic import ValidationError
 
 from awmclient import schema
 from awmclient.nouns.fields import MAX_INT, Object
+from awmclient.nouns.pictures import ImagePart
 from episodes.find import lists
 from episodes.find.narrowing import FILTERS
 from episodes.models import Episode
-from episodes.record import recording, steering, whole
+from episodes.pages.picture import picture_reply
+from episodes.record import pictures, recording, steering, whole
 from episodes.visible import trajectory
 from episodes.visible.lens import lens_of
 from people.errors import AppError, NotFound
@@ -27,6 +29,7 @@ router = Router(tags=["episodes"])
 CURSOR = P(max_length=200, description="The value of `next` of the page before.")
 LIMIT = P(ge=1, le=200)
 JSON = "application/json; charset=utf-8"
+BYTES = {"schema": {"type": "string", "format": "binary"}}
 
 
 def _ref(episode: Episode) -> schema.EpisodeRef:
@@ -118,6 +121,32 @@ def get_step(request: HttpRequest, episode_id: str, seq: int) -> HttpResponse:
         raise NotFound
     episode = trajectory.visible_episode(actor_of(request), episode_id)
     return HttpResponse(trajectory.step_text(lens_of(actor_of(request), episode), episode, seq), content_type=JSON)
+
+
+@router.post(
+    "/episodes/{episode_id}/blobs",
+    response={200: ImagePart, 201: ImagePart, **REFUSALS},
+    exclude_none=True,
+    openapi_extra={
+        "requestBody": {"required": True, "content": dict.fromkeys(("image/png", "image/jpeg", "image/webp"), BYTES)}
+    },
+)
+def upload_picture(request: HttpRequest, episode_id: str) -> Status[ImagePart]:
+    """Store a picture, whose bytes are the body, and return the part with which steps and asks of this episode refer
+    to it. What follows the picture and its metadata are not kept, so the digest is that of what is stored."""
+    row, made = pictures.upload(actor_of(request), episode_id, request.body)
+    part = ImagePart(blob=row.sha256, media_type=row.media_type, width=row.width, height=row.height)
+    return Status(201 if made else 200, part)
+
+
+@router.get(
+    "/blobs/{digest}",
+    response={**REFUSALS},
+    openapi_extra={"responses": {200: {"description": "OK", "content": {"image/*": BYTES}}}},
+)
+def get_picture(request: HttpRequest, digest: str, thumbnail: bool = False) -> HttpResponse:
+    """Return the bytes of a picture of an episode; with `thumbnail`, of a small one."""
+    return picture_reply(actor_of(request), digest, thumbnail)
 
 
 @router.post("/episodes/{episode_id}/heartbeat", response={200: schema.HeartbeatView, **REFUSALS})

@@ -33,6 +33,20 @@ class StepsErased(AppError):
     status = 409
 
 
+class PictureMissing(AppError):
+    """A picture of this step was not uploaded to its episode. Upload it with POST /episodes/{id}/blobs first."""
+
+    code = "picture_missing"
+    status = 409
+
+
+class TooManyPictures(AppError):
+    """This episode has as many pictures as an episode can have."""
+
+    code = "too_many_pictures"
+    status = 409
+
+
 class NotWaiting(AppError):
     """The episode does not wait for an answer. Only a waiting episode can be parked."""
 

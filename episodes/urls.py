@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from episodes.pages import comparing, many, one
+from episodes.pages import comparing, many, one, picture
 
 urlpatterns = [
     path("episodes/", many.episodes, name="episodes"),
@@ -17,6 +17,7 @@ urlpatterns = [
     path("episodes/<str:pk>/find", one.find_in_episode, name="find_in_episode"),
     path("episodes/<str:pk>/replay/", one.replay, name="replay"),
     path("episodes/<str:pk>/briefing/<int:seq>", one.briefing_words, name="briefing_words"),
+    path("episodes/<str:pk>/pictures/<str:digest>", picture.picture, name="picture"),
     path("episodes/<str:pk>/stop", one.stop_episode, name="stop_episode"),
     path("wall.html", one.live_rows, name="wall_rows"),
     path("connect/", one.connect, name="connect"),

@@ -29,6 +29,7 @@ BY_NATURE = {
     "/episodes/{episode_id}/steps": "each step has its number",
     "/episodes/whole": "each episode has a key of its own",
     "/runs/{run_id}/interrupts": "the body is AG-UI's, which names thread, run and interrupt",
+    "/episodes/{episode_id}/blobs": "the body is the picture, which is known by its digest",
     "/asks/{ask_id}/attachments": "the body is the file, which is known by its bytes",
 }
 """Writes without a key, by method or path, and why a repeat changes nothing."""

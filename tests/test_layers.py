@@ -199,6 +199,7 @@ LATE = {
         "curriculum.show.series",
         "in_events",
     ),  # numpy and protobuf, for the processes in which a trainer takes its curves along
+    ("episodes.stored.decode_picture", "read_picture"),  # pillow, in the child that reads a picture
     ("imports.readers.otlp", "of_protobuf"),  # protobuf, for the web processes that are sent traces
     ("imports.readers.otlp", "_ProtobufReader.__init__"),
     ("imports.readers.otlp", "as_protobuf"),

@@ -23,6 +23,7 @@ WAITS = {
     ("people/record/jobs.py", "subprocess.run"): "in `_room`, likewise",
     ("episodes/record/committer.py", "self._news.wait"): "a thread of its own",
     ("episodes/events.py", "time.sleep"): "a thread of its own",
+    ("episodes/stored/decoding.py", "subprocess.run"): "in `_turn`: two threads for a sender, four for all",
     ("episodes/events.py", "threading.Event().wait"): "a thread of its own",
     ("episodes/record/indexing.py", "time.sleep"): "the worker's one reader of steps, as long as its batch took",
     ("exports/jobs/pushing.py", "done.wait"): "a thread of the child that pushes",

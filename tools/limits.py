@@ -23,6 +23,13 @@ LIMITS: dict[str, list[tuple[str, str]]] = {
         ("A poll for an answer waits at most", "experts.api.WAIT_MAX_S"),
     ],
     "Episodes and the wheel": [
+        ("A picture of a step has at most", "awmclient.nouns.pictures.PICTURE_BYTES"),
+        ("Pictures of a message or question, at most", "awmclient.nouns.pictures.STEP_PICTURES"),
+        ("Pixels of a picture, at most", "episodes.stored.decode_picture.PIXELS"),
+        ("A thumbnail has at most", "episodes.stored.decode_picture.THUMBNAIL_BYTES"),
+        ("Pictures of an episode, at most", "episodes.record.pictures.MOST_PICTURES"),
+        ("Pictures of an episode together have at most", "episodes.record.pictures.MOST_BYTES"),
+        ("Reading a picture takes at most", "episodes.stored.decoding.CHILD_S"),
         ("The wheel is handed back, unless it is renewed, after", "episodes.record.steering.LEASE_S"),
         ("The wheel is handed back without an order after", "episodes.record.steering.IDLE_S"),
         ("The wheel is handed back in any case after", "episodes.record.steering.LONGEST_S"),

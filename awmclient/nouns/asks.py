@@ -9,6 +9,7 @@ from pydantic import Field, PlainSerializer, PrivateAttr, StrictBool, StrictInt,
 
 from awmclient.nouns.ask_kinds import ASK_KINDS
 from awmclient.nouns.fields import MAX_INT, WHOLE, Count, Line, Object, Shape, Text, bounded
+from awmclient.nouns.pictures import Pictures, in_parts, without_parts
 from awmclient.nouns.sources import SOURCES
 from awmclient.nouns.tools import ToolCall
 from awmclient.nouns.typed import (
@@ -116,7 +117,7 @@ CONTEXT_MAX = 100_000
 Question = Annotated[
     Any,
     bounded(QUESTION_MAX, least=1),
-    WithJsonSchema(
+    in_parts(
         {"type": "string", "minLength": 1, "maxLength": QUESTION_MAX, "description": "what the agent wants to know"}
     ),
 ]
@@ -134,6 +135,7 @@ class AskOpen(Shape):
     episode: Line
     seq: Annotated[StrictInt, Field(ge=1, le=MAX_INT), WHOLE]
     question: Question
+    pictures: Pictures | None = None
     context: Context | None = None
     deadline_s: Annotated[StrictInt, Field(ge=1, le=MAX_DEADLINE_S), WHOLE] = 300
     human_deadline_s: Annotated[StrictInt, Field(ge=1, le=MAX_DEADLINE_S), WHOLE] | None = None
@@ -152,6 +154,11 @@ class AskOpen(Shape):
     quorum: Annotated[Quorum, Field(description="of an approval: how many people it needs")] | None = None
     thread: Line | None = None
     _typed: TypedAsk = PrivateAttr()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_one_form(cls, fields: Any) -> Any:
+        return without_parts(fields, "question")
 
     @model_validator(mode="after")
     def _checks_its_kind(self) -> AskOpen:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, StrictBool, StrictInt, Tag, TypeAdapter, WithJsonSchema
+from pydantic import Discriminator, Field, StrictBool, StrictInt, Tag, TypeAdapter, WithJsonSchema, model_validator
 
 from awmclient.nouns.asks import Advice, FileRef
 from awmclient.nouns.fields import MAX_INT, WHOLE, Count, Line, Moment, Number, Object, Shape, StateDiff, Text, bounded
+from awmclient.nouns.pictures import ImagePart, Pictures, in_parts, without_parts
 from awmclient.nouns.typed import DecidedBy, TypedAsk, Verdict
 from awmclient.nouns.values import Privilege, ToolProtocol
 
@@ -60,15 +61,23 @@ class Message(StepCommon):
 
     `calls` of an assistant's message are the calls that its turn is about to make: a loop that goes on after a crash
     makes those that no step records yet, and does not ask the agent again.
+
+    `content` is also taken as a list of parts, texts and uploaded `pictures`. What is stored has these two apart.
     """
 
     kind: Literal["message"] = "message"
     role: Literal["system", "user", "assistant", "tool"]
-    content: Text
+    content: Annotated[Text, in_parts({"type": "string"})]
+    pictures: Pictures | None = None
     reasoning: Reasoning | None = None
     finish_reason: Line | None = None
     tool_protocol: ToolProtocol | None = None
     calls: list[PlannedCall] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_one_form(cls, fields: Any) -> Any:
+        return without_parts(fields, "content")
 
 
 class CallApproval(Shape):
@@ -150,6 +159,7 @@ class AskStep(StepCommon):
     kind: Literal["ask"] = "ask"
     ask: str | None = None
     question: Text
+    pictures: list[ImagePart] | None = None
     context: Text | None = None
     files: list[FileRef] | None = None
     typed: TypedAsk | None = None

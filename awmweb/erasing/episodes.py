@@ -21,6 +21,7 @@ from awmweb.erasing import datasets
 from awmweb.erasing.written import WORD
 from episodes.find.held import held_among
 from episodes.models import Episode, OutcomeHold
+from episodes.record import pictures
 from experts.models import Advice, Ask, ModelCall, StandingAnswer
 from experts.record.standing_answers import has_its_values
 from imports.models import Trace
@@ -91,9 +92,11 @@ def erase_rows(actor: Actor, family: Set[str]) -> Counter[str]:
     ahead = _approved_ahead(actor, family)
     databases = forget_worlds(family)
     faults = ModelCall.objects.filter(ask__episode__in=family).exclude(fault="").update(fault="")
+    shown = pictures.pictures_used(family)
     deleted = erase(Episode, family)
     erase_answers(actor.project)
     counts = Counter({label: len(keys) for label, keys in deleted.items() if keys})
+    counts["episodes.Picture"] = pictures.drop_unused(shown)
     counts["experts.ModelCall: words of faults"] = faults
     counts["databases of interrupted worlds"] = databases
     counts["experts.StandingAnswer: words"] = end_standing(StandingAnswer.objects.filter(pk__in=ahead))

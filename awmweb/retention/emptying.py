@@ -17,7 +17,8 @@ from django.utils import timezone
 from awmweb.erasing.episodes import forget_worlds
 from awmweb.erasing.persons import without_words
 from awmweb.erasing.written import WORD
-from episodes.models import Episode, EpisodeWords, Step, StepKind, StepWords, WheelOrder
+from episodes.models import Episode, EpisodeWords, PictureUse, Step, StepKind, StepWords, WheelOrder
+from episodes.record import pictures
 from episodes.stored.entries import WRITER, read
 from episodes.stored.strip import is_cancelled
 from experts.models import ERASED, Advice, Ask, Draft
@@ -40,6 +41,9 @@ def empty(members: Collection[str]) -> Counter[str]:
     counts = Counter({"episodes.Step: words": _empty_steps(ids)})
     counts["episodes.StepWords"] = StepWords.objects.filter(episode__in=ids)._raw_delete("default")
     counts["episodes.EpisodeWords"] = EpisodeWords.objects.filter(episode__in=ids)._raw_delete("default")
+    shown = pictures.pictures_used(ids)
+    counts["episodes.PictureUse"] = PictureUse.objects.filter(episode__in=ids)._raw_delete("default")
+    counts["episodes.Picture"] = pictures.drop_unused(shown)
     counts["episodes.WheelOrder: words"] = WheelOrder.objects.filter(episode__in=ids).update(said={})
     counts["runs.PersonTurn: words"] = PersonTurn.objects.filter(episode__in=ids).update(said={})
     counts += empty_outputs(Q(ask__episode__in=ids), with_delivered=True)

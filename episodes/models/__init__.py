@@ -4,6 +4,7 @@
     episodes  runs and episodes
     steps     steps and events, append-only
     outcomes  outcomes, repaired verifiers, errata, replays
+    pictures  pictures of steps, and their episodes
     branches  forks, continued episodes, the wheel
     found     what lists and search keep; saved views
     splits    tasks to train on and hold out
@@ -38,6 +39,7 @@ from episodes.models.outcomes import (
     VerifierVersion,
     found_here,
 )
+from episodes.models.pictures import Picture, PictureUse
 from episodes.models.splits import Split, SplitTask
 from episodes.models.steps import AppendOnly, EpisodeEvent, Step
 
@@ -65,6 +67,8 @@ __all__ = [
     "Origin",
     "OutcomeHold",
     "OutcomeQuerySet",
+    "Picture",
+    "PictureUse",
     "Privilege",
     "RUN_HERE",
     "RejudgedEpisode",

@@ -6,6 +6,7 @@
     committer    one transaction for many requests' appends
     ask_steps    what an ask does to its episode
     whole        finished episodes, many in one request
+    pictures     pictures of steps, uploaded and dropped
     queueing     many episodes of a run together
     admitting    episodes recorded elsewhere
     indexing     what search finds

@@ -19,9 +19,9 @@ from psycopg import Cursor
 
 from awmclient.schema import LIVE_STATES, NO_BRIEFING_AFTER
 from episodes import events
-from episodes.errors import BriefingLate, EpisodeEnded, OtherLoop, StepConflict, StepsErased
-from episodes.models import RUN_HERE, Episode, EpisodeState, Step, StepKind
-from episodes.stored.entries import StepEntry, is_same, refuse_gaps
+from episodes.errors import BriefingLate, EpisodeEnded, OtherLoop, PictureMissing, StepConflict, StepsErased
+from episodes.models import RUN_HERE, Episode, EpisodeState, PictureUse, Step, StepKind
+from episodes.stored.entries import StepEntry, is_same, read, refuse_gaps
 from episodes.visible import trajectory
 from people.access import Actor, holds, is_awmweb, is_id, may_record
 from people.errors import AppError, NotFound, Unauthenticated
@@ -192,7 +192,9 @@ def _hoped(group: Sequence[Append]) -> dict[str, LockedEpisode]:
         locked_row = hoped.setdefault(append.episode_id, begun)
         goes_on = [entry.seq for entry in entries] == list(range(locked_row.last_seq + 1, stood + len(entries) + 1))
         # columns are sent as lines: a line break in an ID would shift the values of all others
-        is_plain = append.episode_id.isalnum() and not any(entry.kind == StepKind.BRIEFING for entry in entries)
+        is_plain = append.episode_id.isalnum() and not any(
+            entry.kind == StepKind.BRIEFING or names_pictures(entry) for entry in entries
+        )
         # the statement checks one token and one attempt for each episode
         is_of_one = (locked_row.token, locked_row.attempt) == (token, append.attempt)
         # of a person's batch the statement does not see that it is none of awmweb's own
@@ -282,6 +284,7 @@ def _place(append: Append, room: AppendContext) -> int:
                 raise StepsErased  # what the loop sends again was right, and is no more there to compare
             raise StepConflict(f"Step {entry.seq} already exists with different content.")
     refuse_late_briefing(append.episode_id, locked_row, fresh)
+    refuse_missing_pictures(append.episode_id, fresh)
     if fresh and locked_row.state not in LIVE_STATES:
         locked_row.state = _reopened(append)
     if fresh:
@@ -300,6 +303,19 @@ def refuse_late_briefing(episode_id: str, locked_row: LockedEpisode, fresh: Sequ
         raise BriefingLate
     if Step.objects.filter(episode=episode_id, kind__in=NO_BRIEFING_AFTER).exists():
         raise BriefingLate
+
+
+def names_pictures(entry: StepEntry) -> bool:
+    """Return whether a step can have pictures of its own; a result that only looks so is not read for it."""
+    return entry.kind in (StepKind.MESSAGE, StepKind.ASK) and '"pictures":' in entry.text
+
+
+def refuse_missing_pictures(episode_id: str, fresh: Sequence[StepEntry]) -> None:
+    """Raise for a message or a question with a picture that was not uploaded to its episode."""
+    steps = [read(entry.text) for entry in fresh if names_pictures(entry)]
+    digests = {part["blob"] for step in steps for part in step.get("pictures") or ()}
+    if digests and PictureUse.objects.filter(episode=episode_id, picture__sha256__in=digests).count() < len(digests):
+        raise PictureMissing
 
 
 def _open_to(actor: Actor, episode_id: str, room: AppendContext) -> LockedEpisode:

@@ -16,6 +16,7 @@ from django.utils import timezone
 from awmclient.schema import EpisodeStart
 from episodes.models import BranchArm, Episode, EpisodeState, Fork, Knowledge, Origin, OutcomeHold, Step
 from episodes.record.appending import note
+from episodes.record.pictures import copy_uses
 from episodes.record.recording import announce, unsaved
 from episodes.stored.entries import entry_of
 from people.access import Actor, may_launch
@@ -78,6 +79,7 @@ def _branch(actor: Actor, made: Fork, cut: int, plan: ArmPlan, number: int) -> E
     branch.save(force_insert=True)
     with connection.cursor() as cursor:
         cursor.execute(COPIED, [branch.pk, parent.pk, cut])
+    copy_uses(branch, parent.pk)
     columns = ("seq", "kind", "cut", "at")
     Step.objects.bulk_create(
         Step(episode=branch, body=entry.text, **{name: getattr(entry, name) for name in columns}) for entry in own

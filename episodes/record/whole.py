@@ -16,7 +16,14 @@ from psycopg import Cursor
 from awmclient.schema import WholeEpisode
 from episodes.models import Episode, EpisodeEvent, EpisodeState, Origin, Run, VerifierOutcome
 from episodes.record import recording
-from episodes.record.appending import Append, LockedEpisode, append_alone, name_of, refuse_late_briefing
+from episodes.record.appending import (
+    Append,
+    LockedEpisode,
+    append_alone,
+    name_of,
+    refuse_late_briefing,
+    refuse_missing_pictures,
+)
 from episodes.stored.entries import StepEntry, entries_of_read, refuse_gaps
 from people.access import Actor, may_record, visible_or_404
 from people.errors import AWAY, AppError
@@ -114,6 +121,7 @@ def _new(actor: Actor, whole: WholeEpisode, runs: dict[str, Run]) -> _New:
         ended_at=now,
     )
     refuse_late_briefing(row.pk, LockedEpisode(actor.project.pk, row.state, 0, 0), entries)
+    refuse_missing_pictures(row.pk, entries)
     return _New(row, entries, whole)
 
 

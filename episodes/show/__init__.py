@@ -1,6 +1,7 @@
 """How are steps and episodes shown?
 
     step_cards   the one picture of a step
+    pictures     pictures and their words
     values       values in words, tables and pieces
     decisions    typed asks and their decisions, in words
     state_lines  a state change, line by line

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
+from episodes.show.pictures import shown_pictures
 from episodes.show.step_cards import card_of
 from episodes.show.windows import ShownStep
 from episodes.stored.strip import MARKS
@@ -31,6 +32,7 @@ def context_of(
         # without the project, which finds itself: sockets draw steps, too, and know no address
         "raw_url": f"{without_project('episode', episode)}?raw={card.seq}" if episode else "",
         "words_url": without_project("briefing_words", episode, card.seq) if episode and card.briefing else "",
+        "pictures": shown_pictures(step, episode) if episode else [],
         "current": current,
         "waits": card.waits and not ended,
         "mark": MARKS["c"] if card.waits and ended else card.mark,

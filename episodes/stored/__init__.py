@@ -7,6 +7,8 @@
     repairs     versions of a verifier, and errata
     trees       how many forks a tree has
     settled     which episodes have ended for good
+    decoding    pictures of strangers, in a child
+    decode_picture  that child
     attesting   checks signed statements of environment servers
     arrivals    an episode recorded elsewhere, ready to store
     run_names   names that tell runs apart

@@ -82,15 +82,19 @@ def entries_of_read(steps: Sequence[StepCommon]) -> list[StepEntry]:
 
 def entries_of_batch(raw: Sequence[Mapping[str, Any]], steps: Sequence[StepCommon]) -> list[StepEntry]:
     """Return the same from the JSON objects that the steps were validated from: validation changes nothing but the
-    time and whole numbers with a decimal point, so the objects need not be written out of the models again.
+    time, content in parts and whole numbers with a decimal point, so most objects need not be written out of the models
+    again.
     """
     now = timezone.now()
     stamp = events.stamp(now)
-    bodies = [body_of(_without_point(body, step), step.at) for body, step in zip(raw, steps, strict=True)]
+    bodies = [body_of(_as_stored(body, step), step.at) for body, step in zip(raw, steps, strict=True)]
     return [_entry(body, text_of(body, _written), now, stamp) for body in bodies]
 
 
-def _without_point(body: Mapping[str, Any], step: StepCommon) -> Mapping[str, Any]:
+def _as_stored(body: Mapping[str, Any], step: StepCommon) -> Mapping[str, Any]:
+    """Return what was sent in the one form that is stored: whole numbers without a point, content without parts."""
+    if isinstance(body.get("content"), list):
+        body = step.model_dump(exclude_unset=True)
     if isinstance(body["seq"], int) and not isinstance(body.get("turn"), float):
         return body
     return {**body, "seq": step.seq, **({"turn": step.turn} if "turn" in body else {})}

@@ -69,13 +69,13 @@ _COMMON = dict.fromkeys(("seq", "kind", "at", "turn", "call_id", "acted_by", "cu
 _NEEDS = {
     kind: _COMMON | dict.fromkeys(names.split(), Lens.OUTCOME if kind == "verification" else _ALWAYS)
     for kind, names in {
-        "message": "role content reasoning calls finish_reason tool_protocol",
+        "message": "role content pictures reasoning calls finish_reason tool_protocol",
         "tool_call": "name arguments result error reward_type approval",
         "action": "action observation error",
         "nudge": "content",
         "note": "content",
         "briefing": "text source author privilege sources",
-        "ask": "ask question context files typed thread advice",
+        "ask": "ask question pictures context files typed thread advice",
         "verification": "reward_type details",
     }.items()
 }

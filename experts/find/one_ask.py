@@ -11,8 +11,10 @@ from django.utils import timezone
 
 from awmclient.nouns.ask_kinds import ASK_KINDS
 from awmclient.schema import ASKS_BACK
+from episodes.models import Step
 from episodes.show import windows
 from episodes.show.decisions import Decided, on_timeout_in_words, proposed_lines
+from episodes.show.pictures import ShownPicture, shown_pictures
 from episodes.visible.lens import Lens
 from experts.find import board
 from experts.find.attached import question_files, unsent_files
@@ -86,6 +88,7 @@ def asked_for(ask: Ask) -> AskedFor:
 class Background:
     """What is said around the question: earlier asks of the thread, files, a note of the team, its route."""
 
+    pictures: list[ShownPicture]
     files: Iterable[Attachment]
     thread: list[EarlierAsk]
     team_note: str
@@ -96,7 +99,12 @@ class Background:
 def background_of(ask: Ask, is_held: bool) -> Background:
     note = clean(ask.episode.policy.get("house_note", "")) if ask.episode.is_builtin else ""
     reached, passed = (board.reached(ask, is_held), passed_on(ask)) if ask.is_open else ("", [])
-    return Background(question_files(ask), thread_of(ask), note, reached, passed)
+    return Background(_pictures_of(ask), question_files(ask), thread_of(ask), note, reached, passed)
+
+
+def _pictures_of(ask: Ask) -> list[ShownPicture]:
+    step = Step.objects.filter(episode=ask.episode_id, seq=ask.seq, body__contains='"pictures":').first()
+    return shown_pictures(step.wire(), ask.episode_id) if step is not None else []
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def open_ask(actor: Actor, body: AskOpen) -> tuple[Ask, bool]:
     # of everything: a repeated key with another body is a conflict
     # a plain question's has no typed fields, as in versions that had none
     known_fields = body.model_dump(exclude={"kind", *TYPED_FIELDS} if ASK_KINDS[body.kind].is_question else set())
-    for name in ("thread", "quorum"):
+    for name in ("thread", "quorum", "pictures"):
         if known_fields.get(name) is None:
             known_fields.pop(name, None)
     digest = hashlib.sha256(json.dumps(known_fields, sort_keys=True).encode()).hexdigest()
@@ -227,7 +227,8 @@ def _insert(actor: Actor, episode: Episode, body: AskOpen, about: Arrived) -> As
         human_deadline_at=deadline(now, body.human_deadline_s) if body.human_deadline_s else None,
     )
     ends_now = simulating.place(ask) if simulated else placing.place(ask, about.desk, about.found, now)
-    fields = body.model_dump(include={"seq", "question", "context", "turn", "call_id", "thread"}, exclude_none=True)
+    names = {"seq", "question", "pictures", "context", "turn", "call_id", "thread"}
+    fields = body.model_dump(include=names, exclude_none=True)
     if typed:
         fields["typed"] = typed
     # the step first: it raises if its number is taken

@@ -25,7 +25,8 @@ def difference(earlier: Ask, body: AskOpen) -> str | None:
         fields["priority"] = body.priority
     others = recording.differing(earlier, fields)
     step = ask_steps.body_of(earlier.episode_id, earlier.seq)
-    others += [name for name in ("turn", "call_id") if step.get(name) != getattr(body, name)]
+    asked_with = body.model_dump(include={"turn", "call_id", "pictures"}, exclude_none=True)
+    others += [name for name in ("turn", "call_id", "pictures") if step.get(name) != asked_with.get(name)]
     apart = {
         "deadline_s": _apart(earlier, earlier.deadline_at, body.deadline_s),
         "human_deadline_s": _apart(earlier, earlier.human_deadline_at, body.human_deadline_s),

@@ -170,6 +170,7 @@ export const KEYS = [
   { id: "first", keys: ["Home"], words: "first step", page: STEPS },
   { id: "last", keys: ["End"], words: "last step", page: STEPS, line: true },
   { id: "open-all", keys: ["o"], words: "open all", page: STEPS, line: true },
+  { id: "zoom", keys: ["m"], words: "zoom picture", page: STEPS, line: true },
   { id: "play", keys: ["Space"], words: "play or pause", page: REPLAYED, line: true },
   { id: "pause", keys: ["Space"], words: "pause my view", page: "live", line: true },
   { id: "follow", keys: ["f"], words: "follow", page: "live", line: true },

@@ -11,6 +11,7 @@ import { LongList } from "./longlist.js";
 import { jumpsFrom, lookAhead, lookNoMore } from "./look-ahead.js";
 import { afterFrames, life, whenOver } from "../shell/page-life.js";
 import { startMarks } from "./place-marks.js";
+import { startPictures } from "./pictures.js";
 import { MARKS, startFind } from "./steps.js";
 import { pictures } from "./strip.js";
 import { startTables } from "./tables-at.js";
@@ -174,6 +175,7 @@ export function start(onStep) {
   if (onStep) heard = onStep;
   list = new LongList(document.querySelector("ol[data-steps]"));
   const mark = (step, marks) => nextMark(list.list.dataset.codes || "", here() - 1, step, marks) + 1;
+  startPictures();
   bind("step-up", () => show(here() - 1));
   bind("step-down", () => show(here() + 1));
   bind("mark-up", () => show(mark(-1)));

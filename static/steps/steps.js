@@ -7,6 +7,7 @@ import { bind } from "../shell/keys.js";
 import { grouped } from "../shell/numbers.js";
 import { LongList } from "./longlist.js";
 import { every, life } from "../shell/page-life.js";
+import { startPictures } from "./pictures.js";
 import { wake, watch } from "../shell/connection.js";
 
 /** The letters of steps that are more than a read: writes, asks, errors and verifications. */
@@ -50,6 +51,7 @@ export function startKeys(list) {
   bind("first", () => list.choose(list.first));
   bind("last", () => list.choose(list.last));
   bind("open-all", () => list.openAll());
+  startPictures();
 }
 
 /** Go to the step of the address, now and whenever it changes. */

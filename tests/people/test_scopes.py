@@ -94,6 +94,8 @@ TABLE = {
     "POST /episodes/whole": WRITES,
     "POST /episodes/{episode_id}/steps": WRITES,
     "GET /episodes/{episode_id}/steps": READS,
+    "POST /episodes/{episode_id}/blobs": WRITES,
+    "GET /blobs/{digest}": READS,
     "GET /episodes/{episode_id}": READS,
     "GET /episodes/{episode_id}/steps/{seq}": READS,
     "POST /episodes/{episode_id}/heartbeat": WRITES,

@@ -39,6 +39,7 @@ from awmenv.client import EnvironmentClient
 from awmenv.version import version
 from episodes.pages.one import MCP_SNIPPET, SNIPPET
 from notices.sending import signature
+from tests.asking import picture
 from tests.awmclient.openai_server import OpenAIServer, answering
 from tests.documented import ROOT, proves, run, starting
 from tests.running import free_ports, until
@@ -501,3 +502,28 @@ def test_documented_check_of_databases_reports_each(block):
     words = shlex.split(line.replace(".venv/bin/python", sys.executable))
     said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert block.text.splitlines()[1].partition(", …")[0] in said
+
+
+@proves("docs/pictures.md", "import base64")
+async def test_documented_pictures_are_recorded(block, house, tokens, desk):
+    made = await run(block, {"TOKEN": tokens["agent"]}, **{DASHBOARD: house.url})
+    await made["look"](picture(width=4))
+    with house.http(tokens["export"]) as http:
+        (episode,) = http.get("/episodes?q=blue shirt").json()["items"]
+        call, asked = http.get(f"/episodes/{episode['id']}/steps").json()["steps"]
+        (shown,), (form,) = call["result"]["content"], asked["pictures"]
+        assert shown["blob"] == form["blob"] and asked["advice"]["text"] == "Yes."
+        assert http.get(f"/blobs/{form['blob']}").content == picture(width=4)
+
+
+@proves("docs/pictures.md", "POST /api/v1/episodes/E/blobs", '{\n  "kind": "message"')
+def test_documented_picture_is_uploaded_and_named(block, house, tokens):
+    upload = starting("docs/pictures.md", "POST /api/v1/episodes/E/blobs")[0].requests()[0]
+    with house.http(tokens["agent"]) as http:
+        episode = http.post("/episodes", json={"key": block.text[:20], "task": "look"}).json()["id"]
+        reply = http.post(upload.path.replace("E", episode), content=picture(width=4))
+        assert (reply.status_code, set(reply.json())) == (upload.status, upload.names_told())
+        if block.language == "json":
+            step = json.loads(block.text.replace("DIGEST", reply.json()["blob"]))
+            told = http.post(f"/episodes/{episode}/steps", json={"steps": [{"seq": 1, **step}]})
+            assert told.status_code == 200, told.text

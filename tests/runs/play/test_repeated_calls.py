@@ -22,6 +22,7 @@ from reviews.record import annotating, assigning, correcting, deciding
 from reviews.visible.places import Place
 from runs.launch import launching
 from runs.play import campaigning
+from tests.asking import picture
 from tests.browsing import as_person
 from tests.reviews.conftest import ended
 from tests.runs.faulty import Faults, plan
@@ -122,6 +123,7 @@ CALLS = {
         f"/episodes/{lab.live()}/steps",
         {"steps": [{"seq": 1, "kind": "note", "content": "x"}]},
     ),
+    "POST /episodes/{episode_id}/blobs": lambda lab: (f"/episodes/{lab.live()}/blobs", picture()),
     "POST /episodes/{episode_id}/heartbeat": lambda lab: (f"/episodes/{lab.live()}/heartbeat", None),
     "POST /episodes/{episode_id}/wheel/take": lambda lab: (f"/episodes/{lab.live()}/wheel/take", None),
     "POST /episodes/{episode_id}/wheel/renew": lambda lab: on(lab.wheel(), "/renew"),

@@ -1,0 +1,69 @@
+"""A stranger's picture, read in a child of this process with limits of time and memory.
+
+A decoder of pictures is written in C and reads hostile bytes; in a process of its own, with no connection, no secret
+and no product, a fault of it costs one upload. The child starts for one picture: uploads are few, and nothing of it is
+loaded by an installation without any.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from episodes.stored.decode_picture import NO_PICTURE
+from people.errors import Busy, Invalid
+
+CHILD = Path(__file__).with_name("decode_picture.py")
+CHILD_S = 30.0
+"""Time after which a child is ended, whatever it waits for."""
+MOST_CHILDREN, OF_A_SENDER = 4, 2
+"""Children of a process, and those of one sender. Further uploads are refused and come again: none waits here."""
+_lock, _running = threading.Lock(), Counter[str]()
+
+
+@dataclass(frozen=True)
+class DecodedPicture:
+    media_type: str
+    width: int
+    height: int
+    data: bytes
+    thumbnail: bytes
+
+
+def decoded(data: bytes, sender: str) -> DecodedPicture:
+    """Return a picture as it is stored. Raises `Invalid` for anything that is none."""
+    with _turn(sender):
+        try:
+            child = subprocess.run(
+                [sys.executable, "-I", str(CHILD)], input=data, capture_output=True, timeout=CHILD_S, env={}
+            )
+        except subprocess.TimeoutExpired:
+            raise Invalid(NO_PICTURE) from None
+    head, _, rest = child.stdout.partition(b"\n")
+    if child.returncode != 0:
+        raise Invalid(NO_PICTURE)
+    facts = json.loads(head)
+    if "problem" in facts:
+        raise Invalid(facts["problem"])
+    size = facts.pop("bytes")
+    return DecodedPicture(**facts, data=rest[:size], thumbnail=rest[size:])
+
+
+@contextmanager
+def _turn(sender: str) -> Iterator[None]:
+    with _lock:
+        if _running.total() >= MOST_CHILDREN or _running[sender] >= OF_A_SENDER:
+            raise Busy
+        _running[sender] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _running[sender] -= 1

@@ -1,0 +1,270 @@
+"""Pictures of steps: what is stored of a file, who uploads and who reads, and when the bytes go."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+
+import pytest
+from PIL import Image
+
+from awmclient.nouns.pictures import pictures_of
+from awmclient.schema import EpisodeStart, Finish, WholeEpisode
+from awmweb.erasing.episodes import erase_episode
+from awmweb.retention.emptying import empty
+from episodes.errors import TooManyPictures
+from episodes.models import BranchArm, Episode, Fork, Knowledge, Origin, OutcomeHold, Picture, PictureUse
+from episodes.record import branching, pictures, recording
+from episodes.record.whole import record_whole
+from episodes.stored import decoding
+from episodes.stored.decode_picture import MOVES, NO_PICTURE, THUMBNAIL_BYTES, TOO_MANY_PIXELS
+from people.errors import Busy, Invalid
+from tests.browsing import as_person, html
+from tests.people_by_name import token
+from tests.pictures import HTML, SVG, bomb, chunk, drawn
+from tests.reading import steps_read_by
+
+PNG = drawn()
+
+
+def stored(data):
+    return decoding.decoded(data, "test")
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+def test_picture_keeps_its_pixels_and_loses_the_rest(kind):
+    exif = Image.Exif()
+    exif[0x010E] = "GPS of a person"
+    data = drawn(kind, exif=exif) + HTML
+    read = stored(data)
+    assert (read.media_type, read.width, read.height) == (f"image/{kind.lower()}", 640, 400)
+    assert HTML not in read.data and b"GPS" not in read.data and HTML not in read.thumbnail
+    before, after = (Image.open(io.BytesIO(one)).convert("RGB").tobytes() for one in (data, read.data))
+    assert before == after
+    # what is kept is kept again as it is, so that a digest is of one picture
+    assert stored(read.data) == read
+    small = Image.open(io.BytesIO(read.thumbnail))
+    assert (small.format, small.size) == ("WEBP", (320, 200)) and len(read.thumbnail) <= THUMBNAIL_BYTES
+
+
+def test_html_in_a_chunk_of_a_png_is_not_kept():
+    data = PNG[:33] + chunk(b"tEXt", b"Comment\0" + HTML) + PNG[33:]
+    assert Image.open(io.BytesIO(data)).size == (640, 400)
+    assert stored(data).data == stored(PNG).data and HTML not in stored(data).data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(HTML, SVG, b"", b"GIF89a" + PNG[6:], b"\x89PNG\r\n\x1a\n" + SVG, b"\xff\xd8\xff" + HTML, PNG[:200]),
+        *(b"RIFF\xff\xff\xff\xffWEBP" + HTML, PNG[:40] + bytes(40) + PNG[80:], drawn("JPEG")[:300]),
+        PNG[:16] + (641).to_bytes(4, "big") + PNG[20:],
+    ],
+)
+def test_what_no_decoder_reads_is_no_picture(data):
+    with pytest.raises(Invalid, match=NO_PICTURE):
+        stored(data)
+
+
+def test_bomb_of_900_million_pixels_is_refused_by_its_header():
+    assert len(bomb()) < 200_000
+    with pytest.raises(Invalid, match=TOO_MANY_PIXELS):
+        stored(bomb())
+
+
+def test_moving_picture_is_refused():
+    frames = [Image.new("RGB", (20, 20), color) for color in ("red", "blue")]
+    written = io.BytesIO()
+    frames[0].save(written, "WEBP", save_all=True, append_images=frames[1:])
+    with pytest.raises(Invalid, match=MOVES):
+        stored(written.getvalue())
+
+
+def test_thumbnail_of_noise_is_small_too():
+    written = io.BytesIO()
+    Image.effect_noise((900, 900), 120).save(written, "JPEG")
+    assert len(stored(written.getvalue()).thumbnail) <= THUMBNAIL_BYTES
+
+
+def test_sender_with_two_uploads_gets_no_third_at_once(monkeypatch):
+    monkeypatch.setitem(decoding._running, "test", decoding.OF_A_SENDER)
+    with pytest.raises(Busy):
+        stored(PNG)
+    assert decoding.decoded(PNG, "another").width == 640
+
+
+@pytest.fixture
+def loop(project):
+    return token(project, "agent")
+
+
+@pytest.fixture
+def episode(loop):
+    return recording.start_episode(loop[0], EpisodeStart(key="shown", task="look", expert="plain"))[0]
+
+
+def send(client, loop, episode, data=PNG):
+    headers = {"Authorization": f"Bearer {loop[1]}"}
+    address = f"/api/v1/episodes/{episode.pk}/blobs"
+    return client.post(address, data, content_type="application/octet-stream", headers=headers)
+
+
+def test_picture_is_stored_once_and_read_by_its_project(client, loop, episode, ada, max_):
+    made = send(client, loop, episode)
+    digest = hashlib.sha256(stored(PNG).data).hexdigest()
+    part = {"type": "image", "blob": digest, "media_type": "image/png", "width": 640, "height": 400}
+    assert (made.status_code, made.json()) == (201, part)
+    again = send(client, loop, episode, PNG + HTML)
+    assert (again.status_code, again.json(), Picture.objects.count()) == (200, part, 1)
+    reply = as_person(ada).get(f"/api/v1/blobs/{digest}")
+    assert bytes(reply.content) == stored(PNG).data
+    headers = {name: reply.headers[name] for name in ("Content-Type", "X-Content-Type-Options", "Cache-Control")}
+    assert headers == {
+        "Content-Type": "image/png",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "private, max-age=86400, immutable",
+    }
+    assert reply.headers["Content-Security-Policy"] == "default-src 'none'; sandbox"
+    small = as_person(ada).get(f"/api/v1/blobs/{digest}?thumbnail=1")
+    assert (small.headers["Content-Type"], bytes(small.content)) == ("image/webp", stored(PNG).thumbnail)
+    assert as_person(max_).get(f"/api/v1/blobs/{digest}").status_code == 404
+    assert client.get(f"/api/v1/blobs/{digest}").status_code == 401
+    assert as_person(ada).get("/api/v1/blobs/" + "0" * 64).status_code == 404
+
+
+def test_only_the_recorder_of_an_episode_uploads(client, loop, episode, edo, project, max_):
+    for scope in ("expert", "export"):
+        assert send(client, token(project, scope), episode).status_code == 403
+    with pytest.raises(Exception, match="Not found"):
+        pictures.upload(max_, episode.pk, PNG)
+    Episode.every.filter(pk=episode.pk).update(origin=Origin.BUILTIN)
+    assert send(client, loop, episode).json()["error"]["code"] == "other_loop"
+    Episode.every.filter(pk=episode.pk).update(origin=Origin.EXTERNAL)
+    recording.finish(loop[0], episode.pk, Finish(stop_reason="done"))
+    assert send(client, loop, episode).json()["error"]["code"] == "episode_ended"
+    assert not Picture.objects.exists()
+
+
+def test_eight_megabytes_and_the_episode_are_the_bounds(client, loop, episode, monkeypatch):
+    large = send(client, loop, episode, b"\x89PNG\r\n\x1a\n" + bytes(8 * 1024 * 1024))
+    assert (large.status_code, large.json()["error"]["message"]) == (413, pictures.TOO_LARGE)
+    monkeypatch.setattr(pictures, "MOST_PICTURES", 1)
+    assert send(client, loop, episode).status_code == 201
+    with pytest.raises(TooManyPictures):
+        pictures.upload(loop[0], episode.pk, drawn(shade=9))
+    assert pictures.upload(loop[0], episode.pk, PNG)[1] is False
+
+
+def append(client, loop, episode, *steps):
+    headers = {"Authorization": f"Bearer {loop[1]}"}
+    body = {"steps": [{"seq": seq, **step} for seq, step in enumerate(steps, 1)]}
+    address = f"/api/v1/episodes/{episode.pk}/steps"
+    return client.post(address, body, content_type="application/json", headers=headers)
+
+
+def test_message_and_result_refer_to_pictures(client, loop, episode, ada):
+    part = send(client, loop, episode).json()
+    content = [{"type": "text", "text": "Look"}, {**part, "alt": "the form"}]
+    message = {"kind": "message", "role": "user", "content": content}
+    call = {"kind": "tool_call", "name": "shot", "result": {"content": [{"type": "text", "text": "ok"}, part]}}
+    assert append(client, loop, episode, message, call).status_code == 200
+    assert append(client, loop, episode, message, call).status_code == 200  # a repeat is no conflict
+    asked, came = steps_read_by(ada, episode.pk)
+    assert (asked["content"], asked["pictures"]) == ("Look", [{**part, "alt": "the form"}])
+    assert pictures_of(asked) == asked["pictures"] and pictures_of(came) == [part]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
+        {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+        {"type": "image", "blob": "../../etc"},
+    ],
+)
+def test_part_without_a_digest_is_refused_with_the_way(client, loop, episode, part):
+    refused = append(client, loop, episode, {"kind": "message", "role": "user", "content": [part]})
+    assert refused.status_code == 422
+    assert "blob" in refused.json()["error"]["message"]
+
+
+def test_picture_of_another_episode_is_missing_here(client, loop, episode, ada):
+    other, _ = recording.start_episode(loop[0], EpisodeStart(key="other", task="look"))
+    part = send(client, loop, other).json()
+    message = {"kind": "message", "role": "user", "content": [part]}
+    refused = append(client, loop, episode, message)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "picture_missing")
+    too_many = append(client, loop, other, {**message, "content": [part] * 21})
+    assert too_many.status_code == 422
+    assert not steps_read_by(ada, episode.pk) and not steps_read_by(ada, other.pk)
+    whole = {"episode": {"key": "w", "task": "t"}, "steps": [{"seq": 1, **message}], "finish": {"stop_reason": "done"}}
+    (result,) = record_whole(loop[0], [WholeEpisode.model_validate(whole)])
+    assert result.code == "picture_missing"
+
+
+def test_question_refers_to_a_picture(client, loop, episode, ada):
+    part, headers = send(client, loop, episode).json(), {"Authorization": f"Bearer {loop[1]}"}
+    body = {"key": "q", "episode": episode.pk, "seq": 1, "question": [{"type": "text", "text": "Which one?"}, part]}
+
+    def ask(body):
+        return client.post("/api/v1/asks", body, content_type="application/json", headers=headers)
+
+    first = ask(body)
+    assert first.status_code == 201 and ask(body).json()["id"] == first.json()["id"]
+    (step,) = steps_read_by(ada, episode.pk)
+    assert (step["question"], step["pictures"]) == ("Which one?", [part])
+    conflict = ask({**body, "question": "Which one?"})
+    assert conflict.status_code == 409 and "pictures" in conflict.json()["error"]["message"]
+
+
+def test_blind_reviewer_sees_pictures_and_no_outcome(client, loop, episode, rita):
+    part = send(client, loop, episode).json()
+    append(client, loop, episode, {"kind": "message", "role": "user", "content": [part]})
+    finish = Finish.model_validate({"stop_reason": "done", "outcome": {"reward_type": "secret_match", "reward": 1.0}})
+    recording.finish(loop[0], episode.pk, finish)
+    OutcomeHold.objects.create(episode=episode, actor_key=rita.key, by="review")
+    reply = as_person(rita).get(f"/api/v1/blobs/{part['blob']}")
+    assert bytes(reply.content) == stored(PNG).data
+    headers = str(dict(reply.headers))
+    assert "secret" not in headers and episode.pk not in headers
+
+
+def test_picture_goes_with_the_last_episode_that_has_it(client, loop, episode, ada):
+    other, _ = recording.start_episode(loop[0], EpisodeStart(key="other", task="look"))
+    digest = [send(client, loop, one).json()["blob"] for one in (episode, other)][0]
+    for each in (episode, other):
+        recording.finish(loop[0], each.pk, Finish(stop_reason="done"))
+    erase_episode(ada, episode.pk)
+    assert as_person(ada).get(f"/api/v1/blobs/{digest}").status_code == 200
+    fell = erase_episode(ada, other.pk).fell
+    assert (fell["episodes.Picture"], Picture.objects.count(), PictureUse.objects.count()) == (1, 0, 0)
+    assert as_person(ada).get(f"/api/v1/blobs/{digest}").status_code == 404
+
+
+def test_rule_that_empties_steps_drops_their_pictures(client, loop, episode):
+    send(client, loop, episode)
+    recording.finish(loop[0], episode.pk, Finish(stop_reason="done"))
+    assert empty([episode.pk])["episodes.Picture"] == 1
+    assert not Picture.objects.exists()
+
+
+def test_branch_has_the_pictures_of_its_parent(client, loop, episode, ada):
+    part = send(client, loop, episode).json()
+    append(client, loop, episode, {"kind": "message", "role": "user", "content": [part]})
+    recording.finish(loop[0], episode.pk, Finish(stop_reason="done"))
+    made = Fork(project=ada.project, parent=episode, seq=1, tries=1, knowledge="blind", grade="exact")
+    (branch,) = branching.fork(ada, made, 2, [branching.ArmPlan(BranchArm.TREATED, [], Knowledge.BLIND)])
+    page = as_person(ada).get(f"/episodes/{branch.pk}/pictures/{part['blob']}?small=1")
+    assert (page.status_code, page.headers["Content-Type"]) == (200, "image/webp")
+    shown = html(as_person(ada).get(f"/episodes/{branch.pk}/replay/"))
+    assert f'src="/episodes/{branch.pk}/pictures/{part["blob"]}?small=1"' in shown
+    other, _ = recording.start_episode(loop[0], EpisodeStart(key="other", task="look"))
+    assert as_person(ada).get(f"/episodes/{other.pk}/pictures/{part['blob']}").status_code == 404
+
+
+def test_page_of_a_picture_is_closed_to_strangers(client, loop, episode, max_):
+    part = send(client, loop, episode).json()
+    address = f"/episodes/{episode.pk}/pictures/{part['blob']}"
+    assert as_person(max_).get(address).status_code == 404
+    assert client.get(address).status_code == 302  # to the sign-in page
