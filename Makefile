@@ -219,7 +219,7 @@ wheels: install-web
 # Before them gates, fitted with a planted need for help and without one; 5 minutes. Then statements beside those of runs
 planted: install-dev
 	@$(PY) -m bench.planted.asking
-	@$(PY) -m bench.planted.beside
+	@$(PY) -m bench.planted.beside $(if $(REPEATS),--repeats $(REPEATS))
 	@$(PY) -m bench.planted $(if $(MINUTES),--minutes $(MINUTES))
 
 # The kill matrix, which says what it does and what it counted, and the end of the process that watches the others

@@ -120,7 +120,7 @@ SENTENCES = (
         "Corrected for the verifier's own errors: {d} points [{low}, {high}]",
         "runs.statistics.corrected.difference",
         "task",
-        ("Corrected difference", "Corrected difference: leaves out 0"),
+        ("Corrected difference", "Corrected difference: on a wrong side of 0"),
         ("runs.statistics.corrected _estimated _reach difference", "runs/run.html one.corrected.sentence"),
     ),
     Sentence(

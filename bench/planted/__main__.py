@@ -11,8 +11,7 @@ import argparse
 import math
 import os
 import time
-from collections import defaultdict
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,8 @@ import django
 django.setup()
 
 from bench.planted import draws, power  # noqa: E402
-from bench.planted.case import COVERED, FALSE, Kept  # noqa: E402
-from bench.planted.truth import ATTACKS, attacked  # noqa: E402
+from bench.planted.case import COVERED, FALSE, Kept, pool  # noqa: E402
+from bench.planted.truth import ATTACKS, Counts, cell  # noqa: E402
 from tools import sentences  # noqa: E402
 
 SIZES, SEEDS = (60, 150, 300, 1000), (1, 2, 4, 8)
@@ -31,30 +30,6 @@ LOSS = 0.03
 PART = "sentences that can be false"
 TABLE = Path(__file__).resolve().parents[2] / "docs" / "measured" / "planted.md"
 Cell = tuple[int, int]
-Counts = dict[str, list[int]]
-"""Of each attack: runs, false ones, intervals at the end that cover and all, and the same of those while running."""
-
-
-def cell(place: Cell, seconds: float) -> Counts:
-    """Play runs of one size under each attack in turn, until this time of the processor is over."""
-    found: Counts = defaultdict(lambda: [0] * 6)
-    # a busy machine takes longer for as many runs
-    until, number = time.process_time() + seconds, 0
-    while time.process_time() < until or number < 4:
-        for attack in ATTACKS:
-            seen = attacked(attack, *place, number)
-            row = found[attack]
-            more = (
-                1,
-                seen.false,
-                sum(seen.covered),
-                len(seen.covered),
-                sum(seen.covered_early),
-                len(seen.covered_early),
-            )
-            found[attack] = [a + b for a, b in zip(row, more, strict=True)]
-        number += 1
-    return dict(found)
 
 
 def error(share: float, of: int) -> float:
@@ -74,12 +49,12 @@ def main() -> None:
     weights = {place: math.sqrt(math.prod(place)) for place in places}
     seconds = 0.8 * 60 * given.minutes * given.processes / sum(weights.values())
     kept, size = Kept("runs"), (given.minutes, given.processes)
-    with ProcessPoolExecutor(given.processes) as pool:
+    with pool(given.processes) as workers:
         asked: dict[Future[Any], tuple[object, ...]] = {}
 
         def ask(key: tuple[object, ...], *call: Any) -> None:
             if key not in kept:
-                asked[pool.submit(*call)] = key
+                asked[workers.submit(*call)] = key
 
         ask(("draws", given.runs), draws.coverage, given.runs // 4)
         ask(("power", given.runs), power.losses, given.runs)
@@ -90,7 +65,7 @@ def main() -> None:
     found = {place: kept[*place, *size] for place in places}
     covered, losses = kept["draws", given.runs], kept["power", given.runs]
     how = f"`python -m bench.planted --minutes {given.minutes:g} --processes {given.processes} --runs {given.runs}`"
-    text, wrong = table(found, covered, losses, f"{how}: {(time.monotonic() - begun) / 60:.0f} minutes")
+    text, wrong = table(found, covered, losses, f"{how}: {kept.took(begun)}")
     given.output.write_text(text, encoding="utf-8")
     kept.forget()
     print(text)

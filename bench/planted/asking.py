@@ -10,12 +10,12 @@ nothing.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ import django
 django.setup()
 
 from awmclient.asking.rules import FEATURES, Row  # noqa: E402
+from bench.planted.case import Kept, pool  # noqa: E402
 from people.text.in_words import percent  # noqa: E402
 from runs.show import curve, drawing  # noqa: E402
 from runs.statistics.asking import ArmAsking, EpisodeAsks, of_arms  # noqa: E402
@@ -204,12 +205,16 @@ def main() -> None:
     parser.add_argument("--chart", type=Path, default=DOCS / "images" / "asking.png")
     given = parser.parse_args()
     begun, needed = time.monotonic(), max(1, given.runs * NEEDED // NULL)
-    with ProcessPoolExecutor(given.processes) as pool:
-        with_need = list(pool.map(partial(one_of, needs=True), range(needed)))
-        without = list(pool.map(partial(one_of, needs=False), range(given.runs)))
-    how = f"`python -m bench.planted.asking --runs {given.runs}`: {(time.monotonic() - begun) / 60:.0f} minutes"
-    text, wrong = table(with_need, [claims for claims, _, _ in without], how)
+    kept = Kept("asking")
+    with pool(given.processes) as workers:
+        with_need = list(workers.map(partial(one_of, needs=True), range(needed)))
+        missing = [number for number in range(given.runs) if (number,) not in kept]
+        for number, (claims, _, _) in zip(missing, workers.map(partial(one_of, needs=False), missing), strict=True):
+            kept.keep((number,), claims)
+    how = f"`python -m bench.planted.asking --runs {given.runs}`: {kept.took(begun)}"
+    text, wrong = table(with_need, [kept[(number,)] for number in range(given.runs)], how)
     given.output.write_text(text, encoding="utf-8")
+    kept.forget()
     shown = [one.point for name, one in with_need[0][2].items() if name != "always, no limit"]
     at_random = random_asking(episodes_of(drawn(random.Random("True/0"), needs=True)))
     if charts := curve.charts(shown, "", at_random=at_random):
@@ -239,8 +244,10 @@ def table(
         rows.append(f"| {name} | {percent(numbers[0])} | " + " | ".join(f"{one:.2f}" for one in numbers[1:]) + " |")
     gate, always = means["learned gate"], means["always"]
     share = sum(claimed) / len(claimed)
+    error = f"Monte Carlo error {100 * math.sqrt(share * (1 - share) / len(claimed)):.1f} points"
+    false = f"False claims without a need: {percent(share)} of {len(claimed)} runs (at most 5%), {error}."
     aims = [
-        (share <= CLAIMED, f"False claims without a need: {percent(share)} of {len(claimed)} runs (at most 5%)."),
+        (share <= CLAIMED, false),
         (gate[4] >= F1, f"Ask-F1 of the gate: {gate[4]:.2f} (at least {F1:.2f})."),
         (gate[0] >= always[0], f"Complete with the gate {percent(gate[0])}, with *always* {percent(always[0])}."),
         (gate[1] <= ASKS * always[1], f"Asks of the gate: {percent(gate[1] / always[1])} of *always* (at most 40%)."),

@@ -6,17 +6,24 @@ import contextlib
 import hashlib
 import json
 import math
+import multiprocessing
+import os
 import random
+import threading
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import django
 
 FALSE, COVERED = 0.05, 0.93
 ROOT = Path(__file__).resolve().parents[2]
 READ = (
     "bench/planted",
-    "curriculum/rules",
+    "curriculum",
     "experts/metrics",
     "people",
     "reviews/statistics",
@@ -62,6 +69,7 @@ class Kept:
     def __init__(self, name: str, folder: Path = ROOT / "var" / "planted") -> None:
         self.path = folder / f"{name}-{_digest()}.jsonl"
         self._counts: dict[str, Any] = {}
+        self.is_resumed = self.path.exists()
         lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True) if self.path.exists() else []
         for line in lines:
             # a stop in the middle of a line leaves a part of it
@@ -88,6 +96,11 @@ class Kept:
     def __contains__(self, key: Sequence[object]) -> bool:
         return json.dumps(key) in self._counts
 
+    def took(self, begun: float) -> str:
+        """Return how long all took, or its last part."""
+        minutes = f"{(time.monotonic() - begun) / 60:.0f} minutes"
+        return f"{minutes} since its last stop" if self.is_resumed else minutes
+
     def forget(self) -> None:
         """Delete the counts, once their page is written."""
         self.path.unlink(missing_ok=True)
@@ -97,3 +110,21 @@ def _digest() -> str:
     places = [ROOT / place for place in READ]
     paths = sorted(path for place in places for path in ([place] if place.is_file() else place.rglob("*.py")))
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:12]
+
+
+def pool(processes: int) -> ProcessPoolExecutor:
+    """Return a pool with Django whose processes end with this one, however it is stopped."""
+    # forked ones hold each other's pipes, and would never see its end
+    return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _begin)
+
+
+def _begin() -> None:
+    django.setup()
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "runs in a process of a pool"
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()

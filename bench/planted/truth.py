@@ -9,6 +9,8 @@ something; any *better* or *worse* anywhere in what it says at any look is false
 from __future__ import annotations
 
 import random
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -325,6 +327,8 @@ ATTACKS: dict[str, tuple[Callable[[Planted], None], tuple[str, ...]]] = {
 }
 """What a person does, and the further arms of the run. Every attack reads every scope and every field of the answer, so
 that a choice of scope or profile is part of each."""
+Counts = dict[str, list[int]]
+"""Of each attack: runs, false ones, intervals at the end that cover and all, and the same of those while running."""
 
 
 def attacked(attack: str, tasks: int, seeds: int, number: int) -> Seen:
@@ -333,3 +337,25 @@ def attacked(attack: str, tasks: int, seeds: int, number: int) -> Seen:
     run = planted(tasks, seeds, list(WORLDS)[number % len(WORLDS)], f"{attack}/{number}", arms=arms)
     how(run)
     return run.seen
+
+
+def cell(place: tuple[int, int], seconds: float) -> Counts:
+    """Play runs of one size under each attack in turn, until this time of the processor is over."""
+    found: Counts = defaultdict(lambda: [0] * 6)
+    # a busy machine takes longer for as many runs
+    until, number = time.process_time() + seconds, 0
+    while time.process_time() < until or number < 4:
+        for attack in ATTACKS:
+            seen = attacked(attack, *place, number)
+            row = found[attack]
+            more = (
+                1,
+                seen.false,
+                sum(seen.covered),
+                len(seen.covered),
+                sum(seen.covered_early),
+                len(seen.covered_early),
+            )
+            found[attack] = [a + b for a, b in zip(row, more, strict=True)]
+        number += 1
+    return dict(found)

@@ -1,6 +1,8 @@
 """Counts of planted worlds, kept over a stop."""
 
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -35,6 +37,14 @@ def test_counts_depend_on_every_place_of_code(monkeypatch):
         monkeypatch.setattr(case, "READ", part)
         digests.add(case._digest())
     assert "awmenv/blockers.py" in places and len(digests) == len(places) + 1
+
+
+def test_processes_of_a_pool_end_with_the_one_that_is_killed():
+    """They hold its output, so that ends when all of them have."""
+    code = "from bench.planted.case import pool; import os; pool(2).submit(os.getpid).result(); print('up', flush=True)"
+    code += "; os.kill(os.getpid(), 9)"
+    killed = subprocess.run([sys.executable, "-c", code], cwd=case.ROOT, capture_output=True, text=True)
+    assert killed.stdout == "up\n" and killed.returncode == -9
 
 
 @pytest.mark.parametrize(("rate", "covers", "holds"), [(0.02, False, True), (0.2, False, False), (0.8, True, False)])

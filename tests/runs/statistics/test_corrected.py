@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from bench.planted import sampled, truth
 from bench.planted.beside import cases
 from runs.statistics import corrected
 from runs.statistics.compare import CANCELLED, Try, contrasts
@@ -60,6 +61,15 @@ def test_difference_that_a_strict_verifier_made_is_taken_back():
     assert seen is not None and seen.interval[0] < 0 < seen.interval[1]
     assert seen.value - contrast.delta > 0.15 and seen.wrong["baseline"] == 0 < seen.wrong["expert"]
     assert "outcomes of expert and 0 of" in seen.sentence and "exploratory" in seen.sentence
+
+
+def test_difference_that_a_strict_verifier_hid_is_found():
+    """The arm adds 25 points, and its verifier fails 30% of what people accept there."""
+    errors = sampled.Errors(treated=0.3, effect=0.25)
+    seen, rate, true, treated = sampled.judged_run(200, 1, 300, errors, random.Random("hidden"))
+    assert seen is not None and rate is not None and true == pytest.approx(0.25)
+    assert 0 < seen.interval[0] < true < seen.interval[1] and abs(seen.value - true) < 0.06
+    assert rate.interval[0] < treated < rate.interval[1] and seen.wrong[truth.TREATED] > 20 > seen.wrong[truth.CONTROL]
 
 
 def test_whole_sample_without_errors_is_the_difference():
