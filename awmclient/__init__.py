@@ -14,6 +14,7 @@ Rooms, from the ground up; each imports those above it in this list:
     testing       a dashboard and environment for tests
     adapters/     agent frameworks as loops
     hooks/        coding agents, alone
+    checking/     numbers of a report, alone
 
 Public paths, for users; no module of this package imports one:
 

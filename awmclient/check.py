@@ -12,24 +12,24 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
+
+from awmclient.checking import corrected, numbers
+from awmclient.checking.numbers import Interval
 
 __all__ = ["differences", "main"]
 
 FORMAT = "awmweb.report/1"
-Z = NormalDist().inv_cdf(0.975)
-GRID, FEWEST_EFFECTIVE, MOST_BITS = 2**17, 3, 4_000_000_000
 NEAR = 1e-6
 PLANNED = 0.045
 """The error of all that a run says at its planned size: contrasts, and arms that draw their offers."""
 SHOWN = ("better", "worse")
-Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ def _checked(report: dict[str, Any], rows: Iterable[dict[str, Any]]) -> tuple[li
     now, first = ([_result(report["tries"], contrast, reading) for contrast in tested] for reading in ("now", "first"))
     both = list(zip(now, first, strict=True))
     lines = [*_of_arms(report), *_of_contrasts(report, tested, now, first), *_of_sentences(report)]
+    lines += _of_corrected(report)
     lines += _of_rows(report, rows)
     return [" ".join(line.split()) for line in lines], sum(any(one.is_untested for one in pair) for pair in both)
 
@@ -88,7 +89,7 @@ def _of_contrasts(
             yield from _of_counts(report["tries"], contrast)
     # a contrast that cannot be tested counts in their number all the same
     many, spare = len(report["contrasts"]), len(report["contrasts"]) - len(tested)
-    holms = [_holm([*_ps(results), *[1.0] * spare]) if many > 1 else _ps(results) for results in (now, first)]
+    holms = [numbers.holm([*_ps(results), *[1.0] * spare]) if many > 1 else _ps(results) for results in (now, first)]
     # one p that is not known leaves open what Holm makes of the others
     is_known = not any(result.is_untested for result in (*now, *first))
     # arms that draw their offers have their part of the error, and the report does not say how many do
@@ -180,6 +181,61 @@ def _of_words(name: str, contrast: dict[str, Any], verdict: str) -> Iterator[str
         yield f"{name}: the sentence does not say {100 * contrast['delta']:+.0f} points: {sentence}"
 
 
+def _of_corrected(report: dict[str, Any]) -> Iterator[str]:
+    """Compare the lines without the verifier's own errors. They are of first outcomes: a repair can follow from the
+    sample."""
+    if not any("corrected" in each for each in report["arms"]) and not any(
+        "accepted" in each for each in report["tries"]
+    ):
+        return  # a report from before there were counts for them
+    planned = [each for each in report["tries"] if each["wave"] == 0]
+    for arm in (each["arm"] for each in report["arms"]):
+        mine = [each for each in planned if each["arm"] == arm]
+        is_open = any(each["complete"] is None and not each["excluded"] for each in mine)
+        ways = _ways(mine, [[_reading_of(each, "first") for each in mine]], arm)
+        printed = next(each for each in report["arms"] if each["arm"] == arm).get("corrected")
+        estimate = None if is_open else corrected.rate(ways, arm)
+        yield from _of_line(f"arm {arm}", printed, estimate, _seen(mine, (arm,)))
+    for contrast in report["contrasts"]:
+        arms, printed = (contrast["arm"], contrast["control"]), contrast.get("corrected")
+        if printed is None and (contrast["state"] != "final" or contrast["verdict"] == "withheld"):
+            continue
+        both = [each for each in planned if each["arm"] in arms]
+        views = list(_views([_reading_of(each, "first") for each in both], contrast["arm"]))
+        estimate = corrected.difference(_ways(both, views, contrast["arm"]), arms)
+        yield from _of_line(_name(contrast), printed, estimate, _seen(both, arms))
+
+
+def _ways(rows: Sequence[dict[str, Any]], views: Sequence[Sequence[_Try]], arm: str) -> Iterator[corrected.Way]:
+    """Yield each way to count tries: what is unknown, and what people have not judged."""
+    for view in views:
+        triples = zip(rows, view, views[0], strict=True)
+        yield from corrected.ways_of([(row, each.complete, each is not first) for row, each, first in triples], arm)
+
+
+def _seen(rows: Sequence[dict[str, Any]], arms: Sequence[str]) -> dict[str, Any]:
+    return corrected.counted([(row, _reading_of(row, "first").complete) for row in rows], arms)
+
+
+def _of_line(
+    name: str, printed: dict[str, Any] | None, estimate: corrected.Estimate | None, seen: dict[str, Any]
+) -> Iterator[str]:
+    if printed is None or estimate is None:
+        shown = [each and each[0] for each in (printed and [printed["value"]], estimate)]
+        yield from _differs(f"{name}: corrected value", *shown)
+        return
+    value, (low, high) = estimate
+    yield from _differs(f"{name}: corrected value", printed["value"], value)
+    for end, number, recomputed in zip(("lower", "upper"), printed["interval"], (low, high), strict=True):
+        yield from _differs(f"{name}: {end} end of the corrected interval", number, recomputed)
+    for key, number in seen.items():
+        yield from _differs(f"{name}: corrected, {key}", printed[key], number)
+    words = [f"{100 * number:.0f}" for number in (printed["value"], *printed["interval"])]
+    in_words = re.search(r"([+-]?\d+)(?:%| points?) \[([+-]?\d+), ([+-]?\d+)\]", printed["sentence"])
+    if in_words is None or [int(each) for each in in_words.groups()] != [int(each) for each in words]:
+        yield f"{name}: the corrected sentence does not say {' '.join(words)}: {printed['sentence']}"
+
+
 def _of_rows(report: dict[str, Any], rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Compare rows of an export with the report: the outcomes of its episodes, and what pairs say of themselves."""
     ends = {each["episode"]: each["complete"] for each in report["tries"] if each["complete"] is not None}
@@ -215,8 +271,8 @@ def _of_pair(where: str, row: dict[str, Any]) -> Iterator[str]:
 
 
 def _differs(what: str, printed: object, recomputed: object) -> Iterator[str]:
-    numbers = [each for each in (printed, recomputed) if isinstance(each, int | float) and not isinstance(each, bool)]
-    if printed == recomputed or (len(numbers) == 2 and math.isclose(*numbers, rel_tol=NEAR, abs_tol=NEAR)):
+    both = [each for each in (printed, recomputed) if isinstance(each, int | float) and not isinstance(each, bool)]
+    if printed == recomputed or (len(both) == 2 and math.isclose(*both, rel_tol=NEAR, abs_tol=NEAR)):
         return
     yield f"{what} is {_shown(printed)}, recomputed {_shown(recomputed)}"
 
@@ -341,9 +397,13 @@ def _of_units(paired: Sequence[_PairedTask], units: Sequence[Sequence[int]]) -> 
     deltas = [task.delta for task in paired]
     if len(units) == len(paired) and all(task.is_single for task in paired):
         won, lost = sum(d > 0 for d in deltas), sum(d < 0 for d in deltas)
-        return Result(len(paired), _tango(won, lost, len(paired)), _mcnemar(won, lost))
+        return Result(len(paired), numbers.tango(won, lost, len(paired)), numbers.mcnemar(won, lost))
     sums = [sum((deltas[place] for place in unit), Fraction()) for unit in units]
-    return Result(len(units), _jackknife([float(one) for one in sums], [len(unit) for unit in units]), _sign_flip(sums))
+    return Result(
+        len(units),
+        numbers.jackknife([float(one) for one in sums], [len(unit) for unit in units]),
+        numbers.sign_flip(sums),
+    )
 
 
 def _verdict(result: Result, level: float, p: float) -> str:
@@ -352,94 +412,6 @@ def _verdict(result: Result, level: float, p: float) -> str:
     if result.is_shown(level, p):
         return "better" if sum(result.interval) > 0 else "worse"
     return "withheld" if result.hangs else "none"
-
-
-def _mcnemar(won: int, lost: int) -> float:
-    """Return the exact two-sided p of a fair coin."""
-    n = won + lost
-    return float(min(Fraction(1), Fraction(2 * sum(math.comb(n, k) for k in range(min(won, lost) + 1)), 2**n)))
-
-
-def _sign_flip(sums: Sequence[Fraction]) -> float | None:
-    """Return the exact two-sided p of a sum whose signs are fair coins, by counting all sign patterns in one large
-    integer; None if that would take too long."""
-    scale = math.lcm(*(one.denominator for one in sums))
-    values = [int(one * scale) for one in sums]
-    if (total := sum(map(abs, values))) > GRID:
-        values = [round(value * GRID / total) for value in values]
-    shared = math.gcd(*values) or 1
-    sizes = [abs(value) // shared for value in values if value]
-    seen, total, width = abs(sum(values)) // shared, sum(sizes), len(sizes) + 1
-    if total * width * len(sizes) > MOST_BITS:
-        return None
-    ways = 1
-    for size in sizes:
-        # slot k holds the number of patterns whose units with a plus sum to k
-        ways += ways << (size * width)
-    mask, least = (1 << width) - 1, -(-(total + seen) // 2)
-    tail = sum((ways >> (place * width)) & mask for place in range(least, total + 1))
-    return float(min(Fraction(1), Fraction(2 * tail, 2 ** len(sizes)))) if seen else 1.0
-
-
-def _tango(won: int, lost: int, n: int) -> Interval:
-    """Return the score interval of a paired difference (Tango 1998); all that is possible of no task."""
-    if not n:
-        return -1.0, 1.0
-
-    def score(d: float) -> float:
-        b, c = -won - lost + (2 * n - won + lost) * d, -lost * d * (1 - d)
-        q = (math.sqrt(max(b * b - 8 * n * c, 0.0)) - b) / (4 * n)
-        variance = n * (2 * q + d * (1 - d))
-        distance = won - lost - n * d
-        return 0.0 if abs(distance) < 1e-12 else distance / math.sqrt(variance) if variance > 0 else math.inf * distance
-
-    here = (won - lost) / n
-    low = -1.0 if here == -1 else _root(lambda d: score(d) - Z, -1 + 1e-12, here)
-    return low, 1.0 if here == 1 else _root(lambda d: score(d) + Z, here, 1 - 1e-12)
-
-
-def _root(falls: Any, low: float, high: float) -> float:
-    """Return where a falling function is 0, by halving; an end if it has one sign."""
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if falls(middle) > 0 else (low, middle)
-    return (low + high) / 2
-
-
-def _jackknife(sums: Sequence[float], sizes: Sequence[int]) -> Interval | None:
-    """Return the interval of a mean over units that are left out one after the other (CV3)."""
-    total, of = sum(sums), sum(sizes)
-    effective = of**2 / sum(size**2 for size in sizes)
-    if len(sums) < 2 or effective < FEWEST_EFFECTIVE:
-        return None
-    mean = total / of
-    left = [(total - one) / (of - size) - mean for one, size in zip(sums, sizes, strict=True)]
-    error = math.sqrt((len(sums) - 1) / len(sums) * sum(one**2 for one in left))
-    wide = Z**2 / (len(sums) + Z**2) if error < 1e-12 else _quantile(effective - 1) * error
-    return max(-1.0, mean - wide), min(1.0, mean + wide)
-
-
-def _quantile(freedom: float) -> float:
-    """Return the 97.5% quantile of Student's t, by its density in steps of Simpson's rule on a finite angle."""
-    # with t = sqrt(freedom) tan(a) the density is cos(a) ** (freedom - 1) over its own integral
-    whole = math.exp(math.lgamma(freedom / 2) - math.lgamma((freedom + 1) / 2)) * math.sqrt(math.pi) / 2
-
-    def short(angle: float) -> float:
-        steps = 400
-        width = angle / steps
-        weights = (1 if n in (0, steps) else 4 if n % 2 else 2 for n in range(steps + 1))
-        area: float = width / 3 * sum(w * math.cos(n * width) ** (freedom - 1) for n, w in enumerate(weights))
-        return 0.475 - area / whole / 2
-
-    return math.sqrt(freedom) * math.tan(_root(short, 0.0, math.pi / 2 - 1e-9))
-
-
-def _holm(ps: Sequence[float]) -> list[float]:
-    adjusted, highest = [0.0] * len(ps), 0.0
-    for place, number in enumerate(sorted(range(len(ps)), key=lambda index: ps[index])):
-        highest = max(highest, min(1.0, ps[number] * (len(ps) - place)))
-        adjusted[number] = highest
-    return adjusted
 
 
 def main(arguments: Sequence[str]) -> int:

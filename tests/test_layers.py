@@ -157,7 +157,7 @@ CLIENT_FLOORS = (
     {"testing", "adapters.transcript", "adapters.missing"},
     {"adapters.recording", "adapters.pausing"},
     {"adapters"},
-    {"adapters.openenv_collect", "hooks"},
+    {"adapters.openenv_collect", "hooks", "checking"},
     {
         "schema",
         "rollout",

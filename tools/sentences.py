@@ -222,6 +222,7 @@ SENTENCES = (
             *("Erratum: interval of a run", "Erratum: interval of a fork", "Erratum: interval of help by draw"),
             *("Erratum: interval of a campaign", "Erratum: help by draw shown", "Erratum: campaign shown"),
             *("Erratum: price of a run", "Erratum: price of help by draw", "Erratum: interval of worth"),
+            *("Erratum: share of wrong pairs",),
         ),
         (
             "runs.statistics.sentences WIDENED of_both_readings",
@@ -357,15 +358,19 @@ SENTENCES = (
     Sentence(
         "exports",
         "{share} of the pairs have no effect or the opposite one (95%: {low} to {high})",
-        "runs.statistics.worth.share_wrong",
+        "runs.statistics.rereading.share_wrong",
         "fork",
-        ("Card: share of wrong pairs",),
+        ("Card: share of wrong pairs", "Erratum: share of wrong pairs"),
         ("exports.assembly.card _forks",),
     ),
 )
 
 OTHERWISE = {
-    "a check of what others say": ("awmclient.check SHOWN Z _jackknife _of_pair _of_scope _tango _verdict",),
+    "a check of what others say": (
+        "awmclient.check SHOWN _of_line _of_pair _of_scope _verdict",
+        "awmclient.checking.numbers Z jackknife tango",
+        "awmclient.checking.corrected _reach _wilson",
+    ),
     "the quantile and the rate that intervals are made of": ("people.rates Z student_quantile wilson",),
     "bounds of a setting, a draw or a rating": (
         "awmclient.asking.rules OfferedByDraw.parse",

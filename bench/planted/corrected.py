@@ -14,7 +14,7 @@ from bench.planted.case import PlantedCase, World
 from runs.show.comparison import evaluate
 from runs.statistics import campaigned, forked, offers, rereading
 from runs.statistics.campaigned import CampaignFinding, RootPair
-from runs.statistics.forked import ForkArm
+from runs.statistics.forked import ForkArm, ForkFinding
 from runs.statistics.offers import Effect
 from runs.statistics.prices import Price
 
@@ -125,16 +125,47 @@ def campaign_shown(dice: random.Random) -> bool | None:
     return bool(campaign_reread(dice, 0.0).cells[0].verdict)
 
 
+def forks_of(dice: random.Random, tries: int, forks: int) -> list[tuple[float, ForkFinding]]:
+    """Return the true effects of changes, of which 60% do nothing, with what their forks show at first."""
+    seen = []
+    for _ in range(forks):
+        effect = 0.0 if dice.random() < 0.6 else dice.uniform(0.1, 0.4)
+        rate = dice.uniform(0.1, 0.6)
+        arms = drawn_arm(dice, tries, rate + effect), drawn_arm(dice, tries, rate)
+        seen.append((effect, forked.finding(*arms, "", "")))
+    return seen
+
+
+def share_wrong_covers(tries: int) -> World:
+    """Make a dataset of the pairs that 300 forks show; in half of these people repair what the better arm lost."""
+
+    def play(dice: random.Random) -> bool | None:
+        first = forks_of(dice, tries, 300)
+        seen = []
+        for effect, before in first:
+            if before.verdict == "better" and dice.random() < 0.5:
+                now = forked.finding(replace(before.treated, complete=tries), before.control, "", "")
+                before = rereading.fork(now, before)
+            seen.append((effect, before))
+        priors = rereading.priors([fork for _, fork in seen])
+        pairs = [(effect, fork) for effect, fork in seen if fork.verdict]
+        if not pairs:
+            return None
+        readings = [
+            ((fork.treated, fork.control), rereading.worth(fork, *priors).wrong, fork.first) for _, fork in pairs
+        ]
+        _, low, high = rereading.share_wrong([(wrong, now, old or now) for now, wrong, old in readings])
+        wrong = sum(not effect or (effect > 0) != (fork.verdict == "better") for effect, fork in pairs)
+        return low <= wrong / len(pairs) <= high
+
+    return play
+
+
 def worth_covers(tries: int) -> World:
     """Take a pair of a dataset of 100 forks, and repair what the better arm lost in it."""
 
     def play(dice: random.Random) -> bool | None:
-        first = []
-        for _ in range(100):
-            effect = 0.0 if dice.random() < 0.6 else dice.uniform(0.1, 0.4)
-            rate = dice.uniform(0.1, 0.6)
-            arms = drawn_arm(dice, tries, rate + effect), drawn_arm(dice, tries, rate)
-            first.append((effect, forked.finding(*arms, "", "")))
+        first = forks_of(dice, tries, 100)
         better = [place for place, (_, seen) in enumerate(first) if seen.verdict == "better"]
         if not better:
             return None
@@ -166,3 +197,5 @@ def cases() -> Iterator[PlantedCase]:
     for tries in (8, 16):
         world = f"100 forks of {tries} v {tries}, 60% do nothing, what a pair's better arm lost is repaired"
         yield PlantedCase("Erratum: interval of worth", world, worth_covers(tries), covers=True)
+        world = f"300 forks of {tries} v {tries}, 60% do nothing, what half of the better arms lost is repaired"
+        yield PlantedCase("Erratum: share of wrong pairs", world, share_wrong_covers(tries), covers=True, share=0.1)

@@ -38,8 +38,8 @@ from exports.select.measured import PinnedFork
 from exports.select.selecting import SnapshotEntry, entries_of, matching
 from exports.writers import inspect_log
 from people.models import Project
+from runs.statistics import rereading
 from runs.statistics.forked import ForkArm
-from runs.statistics.worth import share_wrong
 
 __all__ = ["DatasetPlan", "Progress", "Stopped", "build", "entries", "read_manifest", "take_snapshot"]
 VERSION = "awmweb.dataset/3"
@@ -145,14 +145,20 @@ def _forks_of(forks: Iterable[PinnedFork]) -> dict[str, Any]:
     shown = [fork for fork in forks if fork.wrong is not None]
     if not shown:
         return {}
-    wrong, low, high = (round(share, 4) for share in share_wrong([_arms_of(fork) for fork in shown]))
+    pairs = [(fork.wrong or 0.0, *_readings_of(fork)) for fork in shown]
+    wrong, low, high = (round(share, 4) for share in rereading.share_wrong(pairs))
     counts = {"asked": shown[0].asked, "shown": len(shown)}
     return {"forks": counts | {"wrong": wrong, "wrong_low": low, "wrong_high": high}}
 
 
-def _arms_of(fork: PinnedFork) -> tuple[float, ForkArm, ForkArm]:
-    treated, control = ((fork.wins, fork.tries), (fork.kept_wins, fork.kept_tries))
-    return fork.wrong or 0.0, ForkArm(treated[1], treated[1], treated[0]), ForkArm(control[1], control[1], control[0])
+def _readings_of(fork: PinnedFork) -> tuple[rereading.Arms, rereading.Arms]:
+    """Return the arms of a fork by the outcomes that count, and by the first ones."""
+    counts = (fork.wins, fork.tries, fork.kept_wins, fork.kept_tries)
+    now, first = (
+        (ForkArm(tries, tries, wins), ForkArm(others, others, kept))
+        for wins, tries, kept, others in (counts, fork.first or counts)
+    )
+    return now, first
 
 
 def _without_secrets(recipe: Recipe, redactor: Redactor) -> tuple[Pattern, ...]:

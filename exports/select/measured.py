@@ -7,7 +7,7 @@ asked before.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
@@ -30,7 +30,8 @@ class PinnedFork(NamedTuple):
     worth, the grade of all of its branches, and what was known to its author.
 
     `worth` is the mean of that, treated minus control, `wrong` the chance that the change does nothing or the opposite,
-    and `asked` how many forks were compared. Snapshots of before have none of the three, and another interval."""
+    and `asked` how many forks were compared. Snapshots of before have none of the three, and another interval. `first`
+    are wins and tries of both arms before verifiers were repaired, if that changed them."""
 
     fork: str
     verdict: str
@@ -45,11 +46,13 @@ class PinnedFork(NamedTuple):
     worth: float | None = None
     wrong: float | None = None
     asked: int = 0
+    first: Sequence[int] = ()
 
     @property
     def pinned(self) -> list[Any]:
         """The values that a snapshot holds."""
-        return list(self) if self.worth is not None else list(self[:-3])
+        last = 0 if self.first else 1 if self.worth is not None else 4
+        return list(self[: len(self) - last])
 
 
 def measured(episodes: QuerySet[Episode]) -> dict[str, list[PinnedFork]]:
@@ -97,7 +100,8 @@ def _pinned(
     change = rereading.worth(shown, *priors)
     mean, low, high, wrong = (round(part, 4) for part in (change.mean, change.low, change.high, change.wrong))
     counts = (treated.complete, treated.known, control.complete, control.known)
-    return PinnedFork(fork.pk, shown.verdict, *counts, low, high, grade, fork.knowledge, mean, wrong, asked)
+    first = [number for arm in shown.first or () for number in (arm.complete, arm.known)] or ()
+    return PinnedFork(fork.pk, shown.verdict, *counts, low, high, grade, fork.knowledge, mean, wrong, asked, first)
 
 
 def _branches(forks: Collection[Fork]) -> Iterable[tuple[Fork, list[Episode], set[str], dict[str, str]]]:

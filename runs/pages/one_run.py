@@ -18,6 +18,7 @@ from runs.show import asking, causes, charts, curve, errata, model_turns, overvi
 from runs.show.comparison import RunComparison
 from runs.show.overview import RunCard, TaskRow
 from runs.show.tables import TABLES, of_completions, repeats
+from runs.statistics.corrected import BLIND
 from runs.statistics.sentences import points
 
 REWARDS_DRAWN = 2000
@@ -76,6 +77,8 @@ class RunFindings:
     tables: list[str]
     corrected: list[tuple[str, str]]
     """Of each arm, its rate without the verifier's own errors, in words."""
+    blind: str
+    """What blind means there."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,7 @@ def _findings(actor: Actor, comparison: RunComparison, card: RunCard) -> RunFind
         draws_rewards=comparison.plan.ended_at is not None and card.ended <= REWARDS_DRAWN,
         tables=[name for name in TABLES if has.get(name, True)],
         corrected=[(arm.name, arm.corrected.sentence) for arm in comparison.arms if arm.corrected],
+        blind=BLIND if comparison.accepted else "",
     )
 
 

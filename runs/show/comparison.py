@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from django.db.models import Count, Q, Sum
 from django.db.models.functions import Coalesce
@@ -37,6 +37,7 @@ from runs.show import helping
 from runs.statistics import corrected, rereading
 from runs.statistics.compare import CANCELLED, Try, contrasts, uncounted
 from runs.statistics.contrast import Contrast, Corrected
+from runs.statistics.corrected import Verdicts
 from runs.statistics.difficulty import ByDifficulty, by_difficulty
 from runs.statistics.offers import Effect, effects
 from runs.statistics.self_control import against_itself
@@ -88,6 +89,8 @@ class RunComparison:
     """One per contrast, if the difficulty of its tasks is known from other episodes. Exploratory."""
     claims: Claims
     """What the run says, as its launch fixed it. Everything else here is exploratory."""
+    accepted: Verdicts = field(default_factory=dict)
+    """What blind people said of the episodes that were drawn for them, for readers who may see reviews."""
 
     @property
     def sentence(self) -> str:
@@ -166,7 +169,7 @@ def _beside(actor: Actor, comparison: RunComparison) -> RunComparison:
             for each in contrasts
         ]
         arms = [replace(arm, corrected=corrected.rate(read, arm.name, verdicts, repaired=bool(first))) for arm in arms]
-    return replace(comparison, contrasts=contrasts, arms=arms)
+    return replace(comparison, contrasts=contrasts, arms=arms, accepted=verdicts)
 
 
 def claims_of(plan: Plan) -> tuple[Claims, str]:

@@ -28,6 +28,7 @@ from runs.show.tables import (
     repeats,
 )
 from runs.statistics.contrast import Contrast
+from runs.statistics.corrected import BLIND
 from runs.statistics.costs import Cost
 from runs.statistics.difficulty import ByDifficulty
 from runs.statistics.offers import Effect
@@ -105,6 +106,7 @@ def markdown(
             ],
         ),
         *(f"{plain(arm.name)}: {plain(arm.corrected.sentence)}" for arm in comparison.arms if arm.corrected),
+        *([BLIND] if any(arm.corrected for arm in comparison.arms) else []),
         *_of_asks(comparison),
         *_drawn(drawings, "completions"),
         *_of_causes(comparison),

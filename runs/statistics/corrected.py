@@ -28,6 +28,12 @@ from runs.statistics.sentences import EXPLORATORY, points, span_text
 
 FEWEST = 20
 """Tasks with a verdict that an arm needs, by their effective number: in planted worlds intervals hold from here on."""
+BLIND = (
+    "Blind: the outcome was withheld from experts and reviewers once the sample was queued, from admins and "
+    "researchers once they claimed. Who had seen it before, as on the page of the run, counts as blind, too: no "
+    "look is recorded."
+)
+"""What the sample cannot say of its reviewers."""
 Verdicts = Mapping[str, bool | None]
 """By drawn episode, whether people accepted it; None without a blind verdict."""
 NONE: Sequence[float] = (0.0,) * 8

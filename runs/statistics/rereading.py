@@ -15,13 +15,16 @@ from typing import TypeVar
 from runs.statistics import campaigned, deciding, forked, offers, prices, sentences
 from runs.statistics.campaigned import CampaignCell, CampaignFinding
 from runs.statistics.contrast import Contrast, Running, UnitResult
-from runs.statistics.forked import ForkFinding
+from runs.statistics.forked import ForkArm, ForkFinding
 from runs.statistics.offers import Anytime, Effect
 from runs.statistics.paired import hull
 from runs.statistics.prices import Price
 from runs.statistics.worth import ChangePrior, ChangeWorth, learned, worth_of
+from runs.statistics.worth import share_wrong as share_of
 
 InWords = Callable[[Contrast, UnitResult], str]
+Arms = tuple[ForkArm, ForkArm]
+"""The treated and the control arm of a fork."""
 Said = TypeVar("Said", Running, Anytime)
 
 
@@ -86,6 +89,13 @@ def worth(fork: ForkFinding, prior: ChangePrior, first_prior: ChangePrior) -> Ch
     smaller = min(now, first, key=lambda change: abs(change.mean))
     low, high = min(now.low, first.low), max(now.high, first.high)
     return replace(smaller, low=low, high=high, wrong=max(now.wrong, first.wrong))
+
+
+def share_wrong(pairs: Sequence[tuple[float, Arms, Arms]]) -> tuple[float, float, float]:
+    """Return the share of pairs that have no effect or the opposite one, with an interval that holds that of either
+    reading: from the chance of each, and its arms by the outcomes that count and by the first ones."""
+    (mean, *ends), (_, *first) = (share_of([(pair[0], *pair[reading]) for pair in pairs]) for reading in (1, 2))
+    return mean, min(ends[0], first[0]), max(ends[1], first[1])
 
 
 def campaign(now: CampaignFinding, first: CampaignFinding) -> CampaignFinding:

@@ -18,6 +18,8 @@ from exports.recipe import Recipe
 from exports.select.measured import PinnedFork, measured
 from exports.select.selecting import SnapshotEntry, entries_of, matching
 from runs.show import forks, lanes
+from runs.statistics.forked import ForkArm
+from runs.statistics.worth import share_wrong
 from tests.browsing import as_person
 from tests.exports.explain.test_errata import repaired
 
@@ -166,12 +168,20 @@ def test_model_that_repeats_itself_shows_nothing(ada):
     assert not found_by(ada, made).verdict, "the other model repeats itself"
 
 
-def test_difference_of_both_readings_is_shown_and_pinned(ada):
+def test_difference_of_both_readings_is_shown_and_pinned(ada, tmp_path):
     one = root(ada)
     made = forked(ada, one, 2, {"call": {"name": "merge", "arguments": {"id": 9}}}, (8, 1))
     wrong = Episode.every.filter(fork=made, branch_arm="control", outcomes__reward_type="complete").get()
     assert not repaired(ada, {wrong.pk}, task=("desk_1", 3)).problem
-    assert found_by(ada, made).verdict == "better" and pinned(ada)[0].forks[0].kept_wins == 0
+    assert found_by(ada, made).verdict == "better"
+    (entry,) = pinned(ada)
+    assert (entry.forks[0].kept_wins, entry.forks[0].first) == (0, [8, 8, 1, 8])
+    assert SnapshotEntry.read(entry.line().encode()) == entry
+    _, manifest = rows_of(ada, tmp_path / "made", format="dpo")
+    arms = [(ForkArm(8, 8, 8), ForkArm(8, 8, lost)) for lost in (0, 1)]
+    ends = [share_wrong([(entry.forks[0].wrong, *each)])[1:] for each in arms]
+    assert manifest["forks"]["wrong_low"] == round(min(low for low, _ in ends), 4)
+    assert manifest["forks"]["wrong_high"] == round(max(high for _, high in ends), 4)
 
 
 def test_first_outcomes_of_all_forks_are_read_once(ada, monkeypatch):

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import pytest
 
-from awmclient import check
 from awmclient.check import differences, main
-from runs.show.checkable import FORMAT, contrast_row, try_row
-from runs.statistics import rereading
+from awmclient.checking import numbers
+from runs.show.checkable import FORMAT, contrast_row, corrected_row, try_row
+from runs.statistics import corrected, rereading
 from runs.statistics.compare import CANCELLED, contrasts
 from runs.statistics.deciding import statements
 from runs.statistics.paired import tango
@@ -23,7 +23,7 @@ from tests.runs.statistics.test_compare import many, tries
 ARMS = ["baseline", "expert", "other"]
 
 
-def report_of(mine, arms=ARMS[:2], first=None):
+def report_of(mine, arms=ARMS[:2], first=None, accepted=None):
     found = contrasts(mine, statements(arms, "baseline"))
     if first is not None:
         found = [
@@ -31,13 +31,18 @@ def report_of(mine, arms=ARMS[:2], first=None):
             for both in zip(found, contrasts(first, statements(arms, "baseline")), strict=True)
         ]
     names: dict[str, int] = {}
+    if accepted is not None:
+        read = first or mine
+        found = [replace(each, corrected=corrected.difference(read, each, accepted)) for each in found]
     counts = [
         {"arm": arm, "planned": len(own), "complete": own.count(True), "others": own.count(False)}
         for arm in arms
         for own in [[each.complete for each in mine if each.arm == arm]]
     ]
     before = first or [None] * len(mine)
-    rows = [try_row(each, other, names) for each, other in zip(mine, before, strict=True)]
+    for row in counts if accepted is not None else ():
+        row["corrected"] = corrected_row(corrected.rate(first or mine, row["arm"], accepted))
+    rows = [try_row(each, other, names, accepted) for each, other in zip(mine, before, strict=True)]
     whole = {"format": FORMAT, "arms": counts, "contrasts": list(map(contrast_row, found)), "tries": rows}
     whole["sentence"] = f"{found[0].arm} against {found[0].control}: {found[0].sentence}"
     return json.loads(json.dumps(whole))
@@ -84,6 +89,59 @@ def test_reports_after_a_repair_agree():
     assert differences(report_of(mine, first=first)) == []
 
 
+def sampled(dice, mine, unread=0.0):
+    """What blind people said of half of these tries: the verifier is too strict with one arm."""
+    drawn = dice.sample(mine, len(mine) // 2)
+    return {
+        each.episode: None
+        if dice.random() < unread
+        else bool(each.complete) or each.arm != "baseline" and dice.random() < 0.2
+        for each in drawn
+        if each.complete is not None
+    }
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize("case", ["judged", "unread", "lost", "repaired", "few"])
+def test_lines_without_the_errors_of_the_verifier_agree(seeds, case):
+    dice = random.Random(f"{seeds} {case}")
+    mine = drawn(dice, tasks=30 if case == "few" else 80, seeds=seeds, arms=ARMS, effect=0.2)
+    accepted = sampled(dice, mine, 0.1 if case == "unread" else 0.0)
+    if case == "lost":
+        ends = (CANCELLED, "infrastructure")
+        mine = [replace(e, complete=None, excluded=dice.choice(ends)) if dice.random() < 0.02 else e for e in mine]
+    first = [replace(e, complete=e.complete and dice.random() < 0.8) for e in mine] if case == "repaired" else None
+    report = report_of(mine, ARMS, first, accepted)
+    assert differences(report) == []
+    lines = [each["corrected"] for each in (*report["arms"], *report["contrasts"])]
+    assert any(lines) is (seeds == 3 or case != "few")
+
+
+def test_every_changed_number_of_such_a_line_is_named():
+    dice = random.Random("line")
+    mine = drawn(dice, tasks=80)
+    report = report_of(mine, accepted=sampled(dice, mine))
+    assert differences(report) == [] and report["contrasts"][0]["corrected"]["wrong"]["expert"] > 1
+    changes = {"value": 0.4, "interval": [-0.9, 0.9], "drawn": 1, "judged": {"expert": 1, "baseline": 1}}
+    changes |= {"wrong": {"expert": 0, "baseline": 0}, "sentence": "Corrected: +40 points [+30, +50]."}
+    for part in ("arms", "contrasts"):
+        for place, value in changes.items():
+            wrong = copy.deepcopy(report)
+            wrong[part][0]["corrected"][place] = value
+            assert any("corrected" in line for line in differences(wrong)), (part, place)
+        wrong = copy.deepcopy(report)
+        wrong[part][0]["corrected"] = None
+        assert any("corrected value is None" in line for line in differences(wrong)), part
+    changed = copy.deepcopy(report)
+    drawn_one = next(each for each in changed["tries"] if each.get("accepted") is True)
+    drawn_one["accepted"] = False
+    assert any("corrected, wrong is" in line for line in differences(changed))
+    without = copy.deepcopy(report)
+    for each in without["tries"]:
+        each.pop("accepted", None)
+    assert any("corrected value is" in line for line in differences(without))
+
+
 def test_every_changed_number_is_named():
     report = report_of(tries(many(won=14, neither=20, lost=1)))
     assert report["contrasts"][0]["on_tasks"]["verdict"] == "better" and differences(report) == []
@@ -124,14 +182,14 @@ def test_test_that_takes_too_long_is_named_and_not_compared(tmp_path, capsys, mo
     report = report_of(drawn(random.Random("long"), seeds=2, arms=ARMS), ARMS)
     (file := tmp_path / "report.json").write_text(json.dumps(report))
     assert main([str(file)]) == 0 and "too long" not in capsys.readouterr().out
-    monkeypatch.setattr(check, "MOST_BITS", 0)
+    monkeypatch.setattr(numbers, "MOST_BITS", 0)
     assert main([str(file)]) == 0 and "sentence of 2 findings" in capsys.readouterr().out
     report["contrasts"][0]["on_tasks"]["units"] = 3
     assert [line.split(" is")[0] for line in differences(report)] == ["expert against baseline: units"]
 
 
 def test_report_of_no_task_and_other_ends_of_lines_are_read(tmp_path):
-    assert check._tango(0, 0, 0) == tango(0, 0, 0)
+    assert numbers.tango(0, 0, 0) == tango(0, 0, 0)
     (report := tmp_path / "report.json").write_text(json.dumps(report_of(tries(many(won=9)))))
     (rows := tmp_path / "rows.jsonl").write_text('{"text": "a\u2028b\u0085c"}\n{"text": "d"}\n', encoding="utf-8")
     assert main([str(report), str(rows)]) == 0

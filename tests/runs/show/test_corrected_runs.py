@@ -7,6 +7,7 @@ import json
 import pytest
 from django.core.management import call_command
 
+from awmclient.check import differences
 from episodes.models import Episode, VerifierOutcome
 from people.access import system
 from reviews.models import Verdict
@@ -55,12 +56,17 @@ def test_sample_of_all_takes_back_what_the_verifier_made(ada, rita, plan, tmp_pa
     browser = as_person(ada)
     page = html(browser.get(f"/runs/{plan.pk}/"))
     assert "Corrected for the verifier" in page and "A negative control, two random halves" in page
+    assert "no look is recorded" in page
     stored = json.loads(browser.get(f"/api/v1/runs/{plan.pk}/comparison").content)
     assert stored["contrasts"][0]["corrected"]["drawn"] == 90 and stored["arms"][1]["corrected"]["wrong"]["expert"] > 10
     assert {"corrected", "against_itself"} <= set(stored["exploratory"])
     report.write(seen, tmp_path)
     text = (tmp_path / "report.md").read_text()
     assert text.count("Corrected for the verifier's own errors") == 3 and "A negative control" in text
+    assert "no look is recorded" in text
+    written = json.loads((tmp_path / "report.json").read_text())
+    assert differences(written) == [] and sum("accepted" in each for each in written["tries"]) == 90
+    assert written["contrasts"][0]["corrected"]["drawn"] == 90
 
 
 def test_sample_of_failures_or_beside_chosen_ones_says_nothing(ada, rita, plan):
