@@ -37,7 +37,7 @@ from episodes.record.recording import announce, locked
 from episodes.tool_schemas import Checker
 from episodes.visible import visibility
 from people.access import Actor, may_advise, may_launch, may_record, opaque
-from people.errors import Invalid
+from people.errors import Invalid, KeyConflict
 from people.record.audit import record
 from people.text.plain_text import clean
 
@@ -126,7 +126,10 @@ def order(actor: Actor, episode_id: str, payload: WheelCallBody) -> WheelOrder:
         episode = locked(actor, episode_id)
         wheel = _held_with(episode, payload.lease_token)
         rows = WheelOrder.objects.filter(episode=episode)
+        body = payload.model_dump(include={"call", "words", "propose"}, exclude_defaults=True)
         if (earlier := rows.filter(nonce=payload.nonce).first()) is not None:
+            if earlier.said != body:
+                raise KeyConflict("Not sent: you gave another order with this nonce.")
             return earlier
         if payload.call is not None:
             _refuse_misfit(episode, payload.call)
@@ -134,7 +137,6 @@ def order(actor: Actor, episode_id: str, payload: WheelCallBody) -> WheelOrder:
             raise Invalid(f"{OPEN_MAX} orders wait for the loop of this episode. Wait until it has carried them out.")
         now = timezone.now()
         Wheel.objects.filter(pk=wheel.pk).update(used_at=now)
-        body = payload.model_dump(include={"call", "words", "propose"}, exclude_defaults=True)
         by = {"author": actor.name, "author_key": actor.key, "acted_by": opaque(episode.project_id, actor.name)}
         held_until = now + timedelta(seconds=payload.hold_s) if payload.hold_s else None
         made = WheelOrder.objects.create(episode=episode, nonce=payload.nonce, said=body, held_until=held_until, **by)

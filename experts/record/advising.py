@@ -35,7 +35,7 @@ from experts.rules.suggested_calls import refuse_unfit
 from experts.who.counting import refuse_uncounted
 from experts.who.policies import desk_read_with
 from people.access import Actor, is_id, may_advise, visible_or_404
-from people.errors import AppError, Invalid, NotFound
+from people.errors import AppError, Invalid, KeyConflict, NotFound
 from people.rows import ModelRows
 from people.slots import SlotState
 
@@ -143,6 +143,11 @@ class Said:
         reason = ASKS_BACK if self.asks_back else ""
         return {"text": self.text, "tool_calls": calls, "decision": self.decision, "reason": reason}
 
+    def refuse_other_than(self, sent: Advice) -> None:
+        """Raise if an answer that was sent under the same nonce says something else: a repeat says the same."""
+        if any(getattr(sent, name) != value for name, value in self.columns().items()):
+            raise KeyConflict("Not sent: you sent another answer to this ask before. Undo or edit that one.")
+
 
 def check(ask: Ask, text: str, tool_calls: list[ToolCall] | None, decision: Any) -> dict[str, Any] | None:
     """Return the checked decision of a typed ask, None for a question. Raises if the answer does not fit the ask."""
@@ -230,9 +235,9 @@ def _accept(
 ) -> Advice:
     """Store an answer, with the files of the `first` ask of its group.
 
-    1. Return the first answer for a repeated nonce. 2. Lock episode and ask. 3. Store a late text, or one without the
-    lease, beside the ask; a late one also as an annotation of the step. 4. Accept: advice, ask, slot and step in one
-    transaction; one that is held waits for its end. 5. Publish.
+    1. Return the first answer for a repeated nonce with the same words. 2. Lock episode and ask. 3. Store a late text,
+    or one without the lease, beside the ask; a late one also as an annotation of the step. 4. Accept: advice, ask, slot
+    and step in one transaction; one that is held waits for its end. 5. Publish.
     """
     refusal: LeaseLost | TooLate | None = None
     with transaction.atomic():
@@ -242,6 +247,7 @@ def _accept(
             slot_state, slot_token, sent_id, has_files = cursor.fetchone()
         repeated = Advice.objects.get(pk=sent_id) if sent_id else None
         if repeated is not None and not repeated.late:
+            words.refuse_other_than(repeated)
             return repeated
         now = timezone.now()
         # Before the close below, which ends the slot. Closing an ask ends its slot, so the ask need not be looked at.
@@ -352,6 +358,7 @@ def edit(
         before = _editable_answer(ask, actor)
         # the same press again
         if nonce and before.nonce == nonce:
+            words.refuse_other_than(before)
             return before
         # the time from claim to answer stays that of the first version
         advice = _new_advice(

@@ -24,6 +24,7 @@ from episodes.show.decisions import value_in_words
 from episodes.tool_schemas import Checker
 from experts.models import Advice, Ask, Privilege
 from experts.record import advising, queue
+from experts.record.advising import Said
 from experts.record.standing_answers import same_value
 from experts.rules.call_fit import breaks_in
 from experts.rules.risk import only_call, why_not_together
@@ -184,9 +185,10 @@ def is_repeat(actor: Actor, asks: Sequence[Ask], nonce: str) -> bool:
     return Advice.objects.filter(ask__in=asks, author_key=actor.key, nonce__in=nonces, late=False).exists()
 
 
-def _is_sent(actor: Actor, ask: Ask, nonce: str) -> bool:
-    """Return whether the same press has decided this ask before."""
-    return bool(nonce) and Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce, late=False).exists()
+def _sent(actor: Actor, ask: Ask, nonce: str) -> Advice | None:
+    """Return what a press with this nonce has decided on an ask before."""
+    sent = Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce, late=False)
+    return sent.first() if nonce else None
 
 
 def _tool(ask: Ask) -> str:
@@ -194,11 +196,12 @@ def _tool(ask: Ask) -> str:
 
 
 def _decide(actor: Actor, ask: Ask, verdict: str, reason: str, nonce: str, hold_s: float) -> str:
-    if _is_sent(actor, ask, nonce):
-        return ""
     fields = {"verdict": verdict} | ({"reason": reason} if verdict == "reject" else {})
     calls = [{"id": call["id"], **fields} for call in (ask.typed or {})["calls"]]
     try:
+        if (sent_before := _sent(actor, ask, nonce)) is not None:
+            Said("", None, advising.check(ask, "", None, {"calls": calls})).refuse_other_than(sent_before)
+            return ""
         lease = queue.claim(actor, ask.pk)
         try:
             sent = (lease.assignment_id, lease.lease_token, "", nonce)

@@ -89,10 +89,12 @@ def decide(actor: Actor, review_id: str, lease_token: str, answer: Wanted) -> Ve
 
 
 def _is_repeat(verdict: Verdict, answer: Wanted) -> bool:
-    """Return whether a stored verdict is this one, sent again. Without a nonce only a late one is: it says the same."""
+    """Return whether a stored verdict is this one, sent again: it says the same, or is late under the same nonce.
+    Without a nonce only a late one is."""
+    says_the_same = all(getattr(verdict, name) == getattr(answer, name) for name in SAID)
     if answer.nonce:
-        return verdict.nonce == answer.nonce
-    return verdict.is_late and all(getattr(verdict, name) == getattr(answer, name) for name in SAID)
+        return verdict.nonce == answer.nonce and (verdict.is_late or says_the_same)
+    return verdict.is_late and says_the_same
 
 
 @transaction.atomic

@@ -37,7 +37,8 @@ def prefer(
         stored = _fitting(review, answers, swapped)
         mine = Preference.objects.filter(review=review, author_key=actor.key, withdrawn=False, superseded_by=None)
         before = mine.order_by("is_late", "-created_at").first()
-        if before is not None and nonce and before.nonce == nonce and not before.is_late:
+        is_repeat = before is not None and nonce and before.nonce == nonce and _answers_of(before) == stored
+        if before is not None and is_repeat and not before.is_late:
             return before
         if before is not None and not before.is_late:
             raise AlreadyReviewed
@@ -74,6 +75,11 @@ def _fitting(review: Review, answers: Mapping[str, str], swapped: bool) -> dict[
     if not all(stored.values()):
         raise Invalid(f"An answer is one of {', '.join(LETTERS)}.")
     return stored
+
+
+def _answers_of(answer: Preference) -> dict[str, str]:
+    """Return a stored answer by question, the first one with the others."""
+    return {OVERALL: answer.choice, **answer.answers}
 
 
 def _stored(

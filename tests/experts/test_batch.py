@@ -28,6 +28,9 @@ def test_equal_calls_are_approved_by_one_press(edo, asked):
     again = batch.decide(edo, [one.pk for one in asks], "approve", "", "n")
     assert set(again.values()) == {""}, "the same press again"
     assert all(one.advice.count() == 1 for one in asks)
+    other = batch.decide(edo, [one.pk for one in asks], "reject", "Too much.", "n")
+    assert all("another answer" in why for why in other.values()), "not said to be rejected: it was approved"
+    assert verdicts(*asks) == ["approve"] * 5
 
 
 def test_calls_are_rejected_with_one_reason_each_agent_gets(edo, asked):

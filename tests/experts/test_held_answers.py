@@ -18,7 +18,7 @@ from experts.find import held_answers
 from experts.models import Advice, Ask, AskEvent, StandingAnswer
 from experts.record import advising, batch, closing, desk, queue
 from experts.rules.routing import hold_s
-from people.errors import AppError
+from people.errors import AppError, KeyConflict
 from people.record import jobs
 from tests.browsing import as_person, html
 from tests.experts.test_queue import at_once
@@ -145,6 +145,23 @@ def test_a_repeated_press_is_the_same_held_answer(edo, asked):
     press = (edo, lease.assignment_id, lease.lease_token, "Yes.", "n")
     assert advising.answer(*press, hold_s=5) == advising.answer(*press, hold_s=5) == advising.answer(*press)
     assert Advice.objects.count() == 1 and fresh(ask).is_open
+
+
+def test_another_text_under_the_nonce_of_a_held_answer_is_refused(edo, asked):
+    """A page that is open twice has one draft and one nonce: words that do not go are never called sent."""
+    ask = asked()
+    lease = queue.claim(edo, ask.pk)
+    press = (edo, lease.assignment_id, lease.lease_token)
+    advising.answer(*press, "Yes.", "n", hold_s=5)
+    for words, more in (("Yes, both.", {}), ("Yes.", {"asks_back": True})):
+        with pytest.raises(KeyConflict, match="Undo or edit"):
+            advising.answer(*press, words, "n", hold_s=5, **more)
+    pass_hold(ask)
+    assert closing.close_if_due(ask.pk).accepted.text == "Yes."
+    edited = advising.edit(edo, ask.pk, "Yes, 4127.", None, nonce="e")
+    assert advising.edit(edo, ask.pk, "Yes, 4127.", None, nonce="e") == edited
+    with pytest.raises(KeyConflict):
+        advising.edit(edo, ask.pk, "Yes, 4128.", None, nonce="e")
 
 
 def test_ask_cancelled_within_the_hold_keeps_its_answer_as_late(ada, edo, asked):

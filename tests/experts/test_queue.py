@@ -20,7 +20,7 @@ from experts.errors import AlreadyClaimed, AskConflict, ExpertOff, LeaseLost, St
 from experts.models import Advice, Ask, Assignment
 from experts.record import advising, closing, opening, queue
 from people.access import bearer
-from people.errors import Forbidden, Invalid, NotFound
+from people.errors import Forbidden, Invalid, KeyConflict, NotFound
 from people.record.members import issue_token
 from tests.reading import steps_read_by
 
@@ -99,6 +99,9 @@ def test_a_repeated_nonce_is_one_answer(edo, ask):
     first = advising.answer(edo, lease.assignment_id, lease.lease_token, "Once.", "n1")
     again = advising.answer(edo, lease.assignment_id, lease.lease_token, "Once.", "n1")
     assert first.pk == again.pk and Advice.objects.filter(ask=ask).count() == 1
+    with pytest.raises(KeyConflict, match="another answer"):
+        advising.answer(edo, lease.assignment_id, lease.lease_token, "No, twice.", "n1")
+    assert Advice.objects.get(ask=ask).text == "Once."
 
 
 def test_at_the_deadline_the_reader_settles_a_typed_fallback(ada, episode, ask):

@@ -290,6 +290,8 @@ def test_repeated_form_is_one_verdict(rita, review):
     assert deciding.decide(rita, review.pk, lease.lease_token, Wanted("reject", nonce="n1")).pk == first.pk
     with pytest.raises(AlreadyReviewed):
         deciding.decide(rita, review.pk, lease.lease_token, Wanted("accept", nonce="n2"))
+    with pytest.raises(AlreadyReviewed):
+        deciding.decide(rita, review.pk, lease.lease_token, Wanted("accept", nonce="n1"))
 
 
 @pytest.mark.parametrize(

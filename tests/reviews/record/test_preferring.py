@@ -138,6 +138,8 @@ def test_answer_twice_is_one_and_without_a_lease_is_late(ada, rita, edo, max_, q
     assert preferring.prefer(rita, lease.review_id, lease.lease_token, said, nonce="n") == first
     with pytest.raises(AlreadyReviewed):
         preferring.prefer(rita, lease.review_id, lease.lease_token, said, nonce="m")
+    with pytest.raises(AlreadyReviewed):
+        preferring.prefer(rita, lease.review_id, lease.lease_token, {OVERALL: "a"}, nonce="n")
     for _ in range(2):
         with pytest.raises(ReviewLeaseLost):
             preferring.prefer(edo, lease.review_id, "gone", said, nonce="n")

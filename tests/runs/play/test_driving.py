@@ -23,7 +23,7 @@ from episodes.record import recording, steering
 from episodes.stored import outcomes
 from episodes.visible.trajectory import steps_of
 from people import access
-from people.errors import Forbidden, Invalid, WrongScope
+from people.errors import Forbidden, Invalid, KeyConflict, WrongScope
 from people.models import AuditEntry
 from runs.launch import launching, planning
 from runs.plan import replaceable
@@ -103,6 +103,8 @@ def test_person_acts_and_hands_back_to_the_agent(queued, edo):
         lease = steering.take(edo, queued.pk)
         first = steering.order(edo, queued.pk, said(lease, call=PRICE))
         assert steering.order(edo, queued.pk, said(lease, call=PRICE)) == first, "the same nonce is one order"
+        with pytest.raises(KeyConflict):
+            steering.order(edo, queued.pk, said(lease, words="Ask for the price."))
         steering.order(edo, queued.pk, said(lease, "2", words="The mug is priced."))
         steering.hand_back(edo, queued.pk, lease.lease_token)
 
