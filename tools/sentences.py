@@ -52,7 +52,7 @@ SENTENCES = (
     ),
     Sentence(
         "runs",
-        "No difference shown; differences beyond {n} points are ruled out at 95%",
+        "No difference shown; differences outside this interval are ruled out at 95%",
         "runs.statistics.sentences.of_tasks",
         "task",
         (*RUNS, "Erratum: interval of a run"),

@@ -59,6 +59,11 @@ class Point:
         return self.complete / self.counted
 
     @property
+    def share(self) -> str:
+        """Its rate with the number of episodes that it is of."""
+        return f"{percent(self.rate)} of {self.counted:,}"
+
+    @property
     def per_task(self) -> float:
         return self.asks / self.counted
 
@@ -77,7 +82,7 @@ class Effort:
     of: Callable[[Point], float]
 
     def arm(self, point: Point) -> str:
-        return f"{point.arm} {percent(point.rate)} with {self.of(point):.1f}"
+        return f"{point.arm} {point.share} with {self.of(point):.1f}"
 
 
 ASKS = Effort("curve", "asks per task", lambda point: point.per_task)
@@ -161,7 +166,7 @@ def sentence(points: list[Point], effort: Effort = ASKS) -> str:
     if not gates or not rest:
         return f"Complete, with {effort.words}: {'; '.join(map(effort.arm, order))}."
     first = "; ".join(
-        f"With {effort.of(one):.1f} {effort.words}, {one.arm} completes {percent(one.rate)}" for one in gates
+        f"With {effort.of(one):.1f} {effort.words}, {one.arm} completes {one.share}" for one in gates
     )
     others = [effort.arm(one) for one in (rest[-1], rest[0])]
     return f"{first}; {' and '.join(dict.fromkeys(others))}."
@@ -235,7 +240,7 @@ def _figure(points: list[Point], effort: Effort, at_random: Sequence[RandomAskin
         ends = {"type": "scatter", "mode": "lines", "x": at, "y": [100 * end for end in point.interval]}
         data.append(ends | {"line": {"color": style.color, "width": 2}, "hoverinfo": "skip", "cliponaxis": False})
         marker = {"color": style.color, "symbol": style.symbol, "size": 12 if point.is_gate else 9}
-        hover = f"{percent(point.rate)}, {effort.of(point):.2f} {effort.words}"
+        hover = f"{point.share}, {effort.of(point):.2f} {effort.words}"
         about = f"{label(point.arm, 80)} ({label(point.rule, 40)})<br>{hover}"
         mark = {
             "type": "scatter",
@@ -265,7 +270,7 @@ def _names(order: list[Point], effort: Effort, far: float) -> list[Figure]:
         is_right = rights[place]
         at = {"x": effort.of(point), "xanchor": "right" if is_right else "left", "xshift": -10 if is_right else 10}
         font = {"color": _style(point).color, "weight": 600}
-        words = f"{label(point.arm, 18)}, {percent(point.rate)}"
+        words = f"{label(point.arm, 18)}, {point.share}"
         labels.append(at | {"y": y, "yanchor": "middle", "text": words, "showarrow": False, "font": font})
     return labels
 

@@ -413,7 +413,7 @@ def _running(tries: Sequence[Try], state: str, alpha: float) -> Anytime:
     span = max(-1.0, min(low for low, _ in spans) / least), min(1.0, max(high for _, high in spans) / least)
     crossings = [(crossed, one) for one in looks if (crossed := first_crossing(one.waves, alpha))]
     if len(crossings) < len(looks) or len({direction for (_, direction, _), _ in crossings}) > 1:
-        words = not_shown(state, f"{read} of {planned}", "No change by offering help shown")
+        words = not_shown(state, read, planned, noun="episode", what="No change by offering help shown")
         return Anytime(read, planned, span, "none", None, words)
     (number, direction, e), look = max(crossings, key=lambda pair: pair[0][0])
     # excluded tries are between the counted ones, so name the place in the planned order

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from people.text.in_words import count
@@ -61,14 +60,14 @@ def of_tasks(contrast: Contrast, scope: UnitResult) -> str:
     if scope.is_shown:
         holds = f" {holds_for(contrast.unknown)}" if contrast.unknown else ""
         return f"{scope.verdict.capitalize()} {numbers}, {_p_words(scope, f' ({test}, planned size)')}.{holds}"
-    # 1e-9: 100 times a share can be a little above its whole number
-    sentence, limit = f"No difference shown {numbers}.", math.ceil(100 * max(map(abs, scope.interval)) - 1e-9)
+    sentence = f"No difference shown {numbers}."
     if not scope.holds_zero:
         sentence += f" Borderline: the interval leaves out 0 but the exact test does not show it ({_p_words(scope)})."
     elif scope.p is not None and scope.p < scope.level:
         sentence += f" Borderline: the interval includes 0 though the test alone would show it ({_p_words(scope)})."
-    elif limit < 100:
-        sentence += f" Differences beyond {count(limit, 'point')} are ruled out at 95%."
+    elif max(map(abs, scope.interval)) < 1:
+        # no number here: a second rounding of the interval's end would differ from the one that is printed
+        sentence += " Differences outside this interval are ruled out at 95%."
     return sentence
 
 
@@ -120,12 +119,20 @@ def shown_while_running(where: str, verdict: str, e: float, span: Interval) -> s
     return f"{sentence}{span_text(span)}."
 
 
-def not_shown(state: str, so_far: str, what: str = "Nothing shown") -> str:
-    """Return what the anytime statement says while it has shown nothing: `so_far` is how much was read of how much,
-    `what` is not shown of a run that goes on."""
+def not_shown(
+    state: str, read: int, planned: int, in_round: str = "", *, noun: str = "task", what: str = "Nothing shown"
+) -> str:
+    """Return what the anytime statement says while it has shown nothing: `read` of the `planned` were read, in their
+    planned order; `what` is not shown of a run that goes on."""
     if state == "stopped":
-        return f"Stopped at {so_far} by a person: only the anytime statement applies. Nothing shown."
-    return f"{what} yet at {so_far}. You can look as often as you like."
+        at = f"{read} of {planned}{in_round}"
+        return f"Stopped at {at} by a person: only the anytime statement applies. Nothing shown."
+    look = "You can look as often as you like."
+    if read or not planned:
+        return f"{what} yet on the first {read:,} of {count(planned, noun)}{in_round}. {look}"
+    if planned == 1:
+        return f"No result yet: the only {noun}{in_round} is not finished. {look}"
+    return f"No result yet: {noun}s are read in their planned order, and the first of {planned:,}{in_round} is not finished. {look}"
 
 
 def signed(share: float) -> str:

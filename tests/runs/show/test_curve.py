@@ -25,14 +25,15 @@ POINTS = [
 
 def test_sentence_sets_each_gate_beside_the_arm_that_asks_most():
     said = curve.sentence(POINTS)
-    assert said == "With 1.3 asks per task, <b>gate completes 61%; all 64% with 6.4 and off 12% with 0.0."
-    assert curve.sentence([POINTS[0], POINTS[4]]) == "Complete, with asks per task: off 12% with 0.0; all 64% with 6.4."
+    assert said == "With 1.3 asks per task, <b>gate completes 61% of 100; all 64% of 100 with 6.4 and off 12% of 100 with 0.0."
+    words = "Complete, with asks per task: off 12% of 100 with 0.0; all 64% of 100 with 6.4."
+    assert curve.sentence([POINTS[0], POINTS[4]]) == words
 
 
 def test_chart_names_each_arm_apart_and_escapes_it():
     chart = curve.charts(POINTS, "/c.csv")["curve"]
     named = chart.figure["layout"]["annotations"]
-    assert {one["text"] for one in named} >= {"&lt;b&gt;gate, 61%", "own, 12%", "off, 12%"}
+    assert {one["text"] for one in named} >= {"&lt;b&gt;gate, 61% of 100", "own, 12% of 100", "off, 12% of 100"}
     heights = sorted(one["y"] for one in named)
     assert all(high - low >= curve.GAP for low, high in zip(heights, heights[1:], strict=False))
     marks = [one for one in chart.figure["data"] if one["mode"] == "markers"]
@@ -79,7 +80,7 @@ def test_curve_against_minutes_exists_where_people_answered():
         Point("gate", "gate 1f", 10, 8, 4, 1800.0, (0.0, 1.0), True),
     ]
     chart = curve.charts(slow, "")["curve-minutes"]
-    assert chart.title == "With 3.0 people's minutes per task, gate completes 80%; off 20% with 0.0."
+    assert chart.title == "With 3.0 people's minutes per task, gate completes 80% of 10; off 20% of 10 with 0.0."
     assert [one["x"] for one in chart.figure["data"] if one["mode"] == "markers"] == [[0.0], [3.0]]
     assert chart.figure["layout"]["xaxis"]["title"]["text"] == "people's minutes per task"
     assert list(curve.charts([replace(one, human_s=0.0) for one in slow], "")) == ["curve"]

@@ -63,7 +63,7 @@ def test_report_of_a_running_run_has_no_fixed_test(ada, tmp_path):
     plan = rows_of_run(ada, 4)
     call_command("report", "--run", plan.pk, "--output", str(tmp_path), "--project", "lab")
     text = (tmp_path / "report.md").read_text()
-    assert "Nothing shown yet at 0 of 4" in text and "McNemar" not in text
+    assert "and the first of 4 is not finished" in text and "McNemar" not in text
 
 
 def test_report_shows_hostile_names_as_text(ada, tmp_path):

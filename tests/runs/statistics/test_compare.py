@@ -60,7 +60,7 @@ def test_sentence_no_difference_shown_names_the_limit():
     found = one(many(both=1, neither=32))
     assert found.sentence == (
         "No difference shown on these 33 tasks: 0 points [-10, +10], 0 won, 0 lost. "
-        "Differences beyond 11 points are ruled out at 95%."
+        "Differences outside this interval are ruled out at 95%."
     )
 
 
@@ -74,7 +74,7 @@ def test_sentence_borderline():
 def test_fixed_test_is_silent_before_the_planned_size():
     found = one([*many(won=6, neither=20), (None, None)])
     assert found.tasks_scope is None and found.state == "running"
-    assert found.sentence == "Nothing shown yet at 26 of 27. You can look as often as you like."
+    assert found.sentence == "Nothing shown yet on the first 26 of 27 tasks. You can look as often as you like."
 
 
 def test_e_process_reads_the_complete_prefix_only():
@@ -107,7 +107,10 @@ def test_counts_of_a_running_comparison_are_those_of_its_prefix():
     """What ended first is not like the rest, so nothing of it is told beside the statement that may be read."""
     ended_early = one([(None, True), *many(won=22)])
     assert (ended_early.tasks, ended_early.won, ended_early.delta) == (0, 0, None)
-    assert ended_early.sentence == "Nothing shown yet at 0 of 23. You can look as often as you like."
+    assert ended_early.sentence == (
+        "No result yet: tasks are read in their planned order, and the first of 23 is not finished. "
+        "You can look as often as you like."
+    )
     found = one([*many(won=2, neither=1), (None, None), *many(lost=9)])
     assert (found.tasks, found.won, found.lost) == (3, 2, 0) and found.delta == pytest.approx(2 / 3)
     low, high = found.running.interval
@@ -129,7 +132,7 @@ def test_statement_with_added_seeds_names_task_and_round():
     [found] = contrasts([*both, *tries([*many(won=3), (None, None)], wave=3)], AGAINST)
     assert "at task 4 of 6 in round 3 of 4: better" in found.running.sentence and found.running.since == 16
     [found] = contrasts([*tries([(None, None)] * 2), *tries([(False, True), (None, None)], wave=1)], AGAINST)
-    assert found.sentence.startswith("Nothing shown yet at 0 of 2 in round 1 of 2.")
+    assert found.sentence.startswith("No result yet: tasks are read in their planned order, and the first of 2 in round 1 of 2 is not finished.")
 
 
 def test_withheld_verdict_is_told_nowhere():

@@ -52,11 +52,11 @@ def test_corrected_statement_needs_the_first_reading(now, first, verdict):
 def test_repaired_outcomes_rule_out_no_more_than_the_first():
     """A repairer opens what the arm lost until it has won as much: the truth was ruled out in 99.7% of runs."""
     now, first = read(many(won=6, lost=6, both=40)), read(many(won=2, lost=14, both=36))
-    assert "beyond 14 points are ruled out" in now.sentence and now.tasks_scope.interval[0] > -0.2
+    assert "outside this interval are ruled out" in now.sentence and now.tasks_scope.interval[0] > -0.2
     found = rereading.contrast(now, first, {now.arm: 12})
     low, high = found.tasks_scope.interval
     assert (low, high) == (first.tasks_scope.interval[0], now.tasks_scope.interval[1])
-    assert found.verdict == "none" and "beyond 14 points" not in found.sentence
+    assert found.verdict == "none" and f"[{100 * low:+.0f}, {100 * high:+.0f}]" in found.sentence
     assert found.sentence.endswith(
         f"After an erratum (12 of {now.arm} and 0 of {now.control} corrected), the interval holds that of the first "
         "outcomes, too."
