@@ -23,7 +23,8 @@ class QueueKind(models.TextChoices):
 
 class ReviewQueue(models.Model):
     """Episodes, or pairs of them, to be reviewed under one set of rules. `schemas` pins the label schemas by id.
-    `instructions` are Markdown for its reviewers; the audit trail has a line for each change."""
+    `instructions` are Markdown for its reviewers; the audit trail has a line for each change. `alike` counts the pairs
+    that the newest fill left out because their sides are the same."""
 
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="review_queues")
@@ -41,6 +42,7 @@ class ReviewQueue(models.Model):
     schemas = models.JSONField(default=list, blank=True)
     seed = models.IntegerField(default=1)
     author = models.CharField(max_length=160, blank=True)
+    alike = models.IntegerField(default=0, db_default=0)
     created_at = models.DateTimeField(auto_now_add=True)
     closed_at = models.DateTimeField(null=True, blank=True)
 

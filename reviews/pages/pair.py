@@ -6,7 +6,6 @@ nor outcome is on the page before the answer; the order is of `visible/pairs.py`
 
 from __future__ import annotations
 
-import json
 import secrets
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +26,7 @@ from people.requests.forms import text_of
 from reviews.errors import NothingToReview
 from reviews.models import Preference, Review
 from reviews.record import assigning, preferring
-from reviews.visible.pairs import OVERALL, WORDS, answers_of, letter_of, questions_of, shown_choice, sides
+from reviews.visible.pairs import OVERALL, WORDS, answers_of, content_of, letter_of, questions_of, shown_choice, sides
 
 STEPS = 400
 """Steps of each side that the page has; the rest is named."""
@@ -90,17 +89,10 @@ def _same(left: list[windows.ShownStep], right: list[windows.ShownStep]) -> int:
     """Return how many steps at the beginning are the same on both sides."""
     same = 0
     for step, other in zip(left, right, strict=False):
-        if _content(step) != _content(other):
+        if content_of(step.wire()) != content_of(other.wire()):
             break
         same += 1
     return same
-
-
-def _content(row: windows.ShownStep) -> str:
-    """Return what an agent did and read, without when it happened and what it took."""
-    step = row.wire()
-    kept = {name: step.get(name) for name in ("kind", "role", "content", "name", "arguments", "result", "error")}
-    return json.dumps({**kept, "question": step.get("question"), "action": step.get("action")}, sort_keys=True)
 
 
 def _picture(row: windows.ShownStep, letter: str) -> SafeString:

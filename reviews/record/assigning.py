@@ -164,8 +164,8 @@ def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: in
         raise Invalid(f"A sample can have at most {FILL_MAX:,} episodes, not {sample:,}.")
     queue = visible_or_404(ReviewQueue.objects.filter(closed_at__isnull=True), actor, queue_id)
     if queue.is_pairwise:
-        rows = pairing.rows_of(queue, scoped(episodes, actor.project), sample=sample, seed=seed)
-        return add(actor, queue, rows, f"sampled, seed {seed or queue.seed}" if sample else "chosen")
+        pairs = pairing.rows_of(queue, scoped(episodes, actor.project), sample=sample, seed=seed)
+        return add_pairs(actor, queue, pairs, f"sampled, seed {seed or queue.seed}" if sample else "chosen")
     mine = scoped(episodes, actor.project).exclude(reviews__queue=queue).exclude(worth.never_ran())
     # a sample draws among all, not among the newest
     if sample:
@@ -196,6 +196,14 @@ def add(actor: Actor, queue: ReviewQueue, rows: Sequence[Review], drawn: str) ->
     if added:
         what = "pairs" if queue.is_pairwise else "episodes"
         record(actor, "queue.filled", queue.pk, f"{queue.name}: {added:,} {what}, {drawn}")
+    return added
+
+
+def add_pairs(actor: Actor, queue: ReviewQueue, pairs: pairing.DrawnPairs, drawn: str) -> int:
+    """Add drawn pairs as `add` does, and keep how many this fill left out. Return the number of added ones."""
+    # without new rows, neither a lock nor a line in the audit
+    added = add(actor, queue, pairs.rows, drawn) if pairs.rows else 0
+    ReviewQueue.objects.filter(pk=queue.pk).exclude(alike=pairs.alike).update(alike=pairs.alike)
     return added
 
 

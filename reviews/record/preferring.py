@@ -69,8 +69,8 @@ def _fitting(review: Review, answers: Mapping[str, str], swapped: bool) -> dict[
     unknown = [one for one in answers if one not in questions_of(review.queue.rubric)]
     if unknown:
         raise Invalid(f"This queue has no question {unknown[0][:120]}.")
-    if OVERALL not in answers:
-        raise Invalid(f"Answer the first question: {OVERALL}")
+    if missing := [one for one in questions_of(review.queue.rubric) if not answers.get(one)]:
+        raise Invalid(f"Answer {'this question' if len(missing) == 1 else 'these questions'}: {' · '.join(missing)}")
     stored = {question: as_stored(letter, swapped) for question, letter in answers.items()}
     if not all(stored.values()):
         raise Invalid(f"An answer is one of {', '.join(LETTERS)}.")

@@ -89,9 +89,7 @@ def _fill(rule: QueueRule) -> int:
     added, problem = 0, ""
     try:
         author = _author(rule)
-        rows = _rows(rule, drawn(matching(author, rule.filter), rule))
-        # without new rows, neither a lock nor a line in the audit
-        added = assigning.add(system(author.project), rule.queue, rows, str(rule)) if rows else 0
+        added = _added(rule, system(author.project), drawn(matching(author, rule.filter), rule))
     except AppError as refused:
         problem = refused.message[:400]
         log.warning("%s of queue %s: %s", rule, rule.queue_id, problem)
@@ -123,9 +121,12 @@ def drawn(episodes: QuerySet[Episode], rule: QueueRule) -> QuerySet[Episode]:
     return episodes.annotate(place=Collate(text, "C")).filter(place__lt=f"{int(rule.share * 16**DIGITS):0{DIGITS}x}")
 
 
-def _rows(rule: QueueRule, episodes: QuerySet[Episode]) -> list[Review]:
+def _added(rule: QueueRule, actor: Actor, episodes: QuerySet[Episode]) -> int:
     if rule.queue.is_pairwise:
-        return pairing.rows_of(rule.queue, episodes, rule=rule)[:EACH]
+        pairs = pairing.rows_of(rule.queue, episodes, rule=rule)
+        return assigning.add_pairs(actor, rule.queue, pairs._replace(rows=pairs.rows[:EACH]), str(rule))
     new = episodes.exclude(reviews__queue=rule.queue).order_by("pk").values("pk")
     ready = list(worth.reviewable().filter(pk__in=new).order_by("pk")[:EACH])
-    return assigning.rows_of(rule.queue, ready, rule=rule)
+    rows = assigning.rows_of(rule.queue, ready, rule=rule)
+    # without new rows, neither a lock nor a line in the audit
+    return assigning.add(actor, rule.queue, rows, str(rule)) if rows else 0

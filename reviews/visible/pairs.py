@@ -6,9 +6,11 @@ The order is drawn for each pair and reviewer by the seed of the queue, and stor
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from episodes.models import Episode
+from episodes.models import Episode, Step
 from people.access import Actor
 from reviews.models import Preference, Preferred, Review
 
@@ -17,6 +19,8 @@ OVERALL = "Which is better?"
 LETTERS = {"a": Preferred.FIRST, "b": Preferred.SECOND, "equal": Preferred.EQUAL, "neither": Preferred.NEITHER}
 """What a reviewer says of A and B, where A is the first episode of the row."""
 WORDS = {"a": "A", "b": "B", "equal": "Equal", "neither": "Neither"}
+_SEEN = ("kind", "role", "content", "name", "arguments", "result", "error", "action", "observation", "question", "text")
+"""Fields of a step that make it another one to a reviewer: not when it happened, what it took, and IDs."""
 _OTHER = {Preferred.FIRST: Preferred.SECOND, Preferred.SECOND: Preferred.FIRST}
 
 
@@ -62,3 +66,22 @@ def questions_of(rubric: Sequence[str]) -> list[str]:
 def answers_of(answer: Preference) -> Mapping[str, str]:
     """Return an answer by question, by the order of the row."""
     return {OVERALL: answer.choice, **answer.answers}
+
+
+def content_of(step: Mapping[str, Any]) -> str:
+    """Return what an agent did, asked and read in a step, without when it happened and what it took."""
+    seen = {name: step.get(name) for name in _SEEN}
+    advice = step.get("advice") or {}
+    answer = [advice.get(name) for name in ("text", "decision", "tool_calls")]
+    return json.dumps({**seen, "advice": answer}, sort_keys=True)
+
+
+def digest_of(episode: str) -> str:
+    """Return a digest of what a reviewer sees of an ended episode: its steps, but for the verifier's, and its answer.
+    Two sides of a pair with one digest are the same."""
+    total = hashlib.sha256((Episode.every.get(pk=episode).final_answer or "").encode())
+    for step in Step.objects.filter(episode=episode).exclude(kind="verification").order_by("seq").iterator():
+        # the length first, so that no text can look like the end of another
+        content = content_of(step.wire()).encode()
+        total.update(b"%d:%s" % (len(content), content))
+    return total.hexdigest()

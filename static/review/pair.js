@@ -39,6 +39,21 @@ function clearNewest() {
   return true;
 }
 
+/** Return what a form says that is not sent: each question without an answer. @param {string[]} missing */
+export function missingText(missing) {
+  return `Answer ${missing.length === 1 ? "this question" : "these questions"}: ${missing.join(" · ")}`;
+}
+
+/** Name the questions without an answer, and focus the first. @param {Event} event @param {HTMLElement[]} questions */
+function nameMissing(event, questions) {
+  event.preventDefault();
+  const missing = questions.filter((one) => !chosenIn(one));
+  const problem = /** @type {HTMLElement} */ (document.querySelector(".actions .problem"));
+  problem.textContent = missingText(missing.map((one) => one.querySelector("legend").textContent.trim()));
+  problem.hidden = false;
+  focusPart(firstIn(missing[0]));
+}
+
 /** @param {HTMLFormElement} form */
 function startLease(form) {
   const chip = /** @type {HTMLElement} */ (document.querySelector("[data-lease]"));
@@ -57,11 +72,13 @@ function start() {
   const last = /** @type {HTMLButtonElement | null} */ (document.querySelector("[data-undo-last]"));
   for (const [id, letter] of form ? CHOICES : []) bind(id, () => answer(questions, letter));
   if (form) {
+    form.addEventListener("invalid", (event) => nameMissing(event, questions), true);
     form.addEventListener("change", (event) => {
       const radio = /** @type {HTMLInputElement} */ (event.target);
       const before = given.findIndex(({ name }) => name === radio.name);
       if (before >= 0) given.splice(before, 1);
       given.push(radio);
+      if (questions.every(chosenIn)) document.querySelector(".actions .problem").toggleAttribute("hidden", true);
       print();
     });
     startLease(form);

@@ -50,7 +50,12 @@ def test_pairs_are_compared_by_keys_and_undone(house, person):
     first = page.url
     checked = page.locator("[data-question] input:checked")
     press(page, "b")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("alert")).to_have_text("Answer this question: Which is clearer?")
+    expect(page.locator("[data-question]").nth(1).locator("input").first).to_be_focused()
+    assert page.url == first
     press(page, "e")
+    expect(page.get_by_role("alert")).to_have_count(0)
     expect(checked).to_have_count(2)
     page.keyboard.press("z")
     expect(checked).to_have_count(1)
@@ -66,7 +71,8 @@ def test_pairs_are_compared_by_keys_and_undone(house, person):
         press(page, letter)
     page.keyboard.press("Control+Enter")
     expect(page.get_by_text("Which is better? A.")).to_be_visible()
-    press(page, "n")
+    for letter in "nn":
+        press(page, letter)
     page.keyboard.press("Control+Enter")
     expect(page.get_by_text("No pair is left for you.")).to_be_visible()
     expect(page.locator("section", has_text="Your reviews")).to_contain_text("Neither")

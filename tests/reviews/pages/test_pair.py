@@ -71,7 +71,9 @@ def test_last_answer_opens_arms_and_outcomes(rita, edo, queue):
     for letter in "ab":
         pk = assigning.pull(rita, queue.pk).review_id
         token = assigning.claim(rita, pk).lease_token
-        answer = page.post(command(pk, "prefer"), {"lease_token": token, "answer-0": letter, "then": "next"})
+        answer = page.post(
+            command(pk, "prefer"), {"lease_token": token, "answer-0": letter, "answer-1": "a", "then": "next"}
+        )
     assert answer.url.endswith(reverse("review_queue", args=[queue.pk]))
     listed = html(page.get(answer.url))
     assert "No pair is left for you." in listed and listed.index("Your reviews") and 'class="push">B</small>' in listed
@@ -83,5 +85,22 @@ def test_refused_answer_keeps_what_was_chosen(rita, queue):
     pk = assigning.pull(rita, queue.pk).review_id
     refused = as_person(rita).post(command(pk, "prefer"), {"lease_token": "x", "answer-1": "a"})
     shown = html(refused)
-    assert refused.status_code == 422 and f"Answer the first question: {OVERALL}" in shown
+    assert refused.status_code == 422 and f"Answer this question: {OVERALL}" in shown
     assert 'name="answer-1" value="a" checked' in shown
+
+
+def test_rubrics_question_without_an_answer_is_named(rita, queue):
+    pk = assigning.pull(rita, queue.pk).review_id
+    token = assigning.claim(rita, pk).lease_token
+    refused = as_person(rita).post(command(pk, "prefer"), {"lease_token": token, "answer-0": "a"})
+    assert refused.status_code == 422 and f"Answer this question: {CLEARER}" in html(refused)
+    assert not Preference.objects.exists()
+
+
+def test_queues_page_counts_the_pairs_that_were_left_out(ada, queue):
+    for number in range(2):
+        ended(ada, f"same {number}", task_idx=9)
+    page = as_person(ada)
+    page.post(reverse("fill_review_queue", args=[queue.pk]), {"scenario": "desk_1"})
+    shown = html(page.get(reverse("review_queue", args=[queue.pk])))
+    assert "The last fill left out 1 pair whose two sides are the same." in " ".join(shown.split())

@@ -15,7 +15,7 @@ from people.errors import Invalid, NotFound
 from people.models import Role
 from people.slots import SlotState
 from reviews.errors import AlreadyReviewed, NothingToReview, OutcomesOpen, ReviewLeaseLost
-from reviews.models import Preference, QueueKind, Review
+from reviews.models import Preference, QueueKind, Review, ReviewQueue
 from reviews.record import assigning, deciding, pairing, preferring
 from reviews.record.deciding import Wanted
 from reviews.statistics import reports
@@ -35,13 +35,14 @@ def queue(ada):
 
 def filled(ada, queue, *tasks):
     """A queue with the pairs of episodes of these tasks."""
-    made = [ended(ada, f"{task}-{number}", task_idx=task) for number, task in enumerate(tasks)]
+    made = [ended(ada, f"{task}-{number}", task_idx=task, row=number) for number, task in enumerate(tasks)]
     return assigning.fill(ada, queue.pk, Episode.objects.filter(pk__in=[one.pk for one in made]))
 
 
 def answer(actor, queue, letter="a", **more):
     lease = assigning.pull(actor, queue.pk)
-    return preferring.prefer(actor, lease.review_id, lease.lease_token, {OVERALL: letter, **more})
+    said = {OVERALL: letter, **dict.fromkeys(ReviewQueue.objects.get(pk=queue.pk).rubric, "equal"), **more}
+    return preferring.prefer(actor, lease.review_id, lease.lease_token, said)
 
 
 def sees(actor, review):
@@ -59,16 +60,16 @@ def test_fill_pairs_episodes_of_one_task_once(ada, queue):
 
 def test_fill_adds_few_pairs_of_a_task_whatever_comes_later(ada, queue):
     assert filled(ada, queue, *[5] * 6) == pairing.PAIRS
-    ended(ada, "later", task_idx=5)
+    ended(ada, "later", task_idx=5, row=20)
     assert assigning.fill(ada, queue.pk, Episode.objects.all()) == 0
 
 
 def test_task_has_few_pairs_whichever_episodes_are_added(ada, queue):
     added = []
     for first in range(0, 8, 2):
-        made = [ended(ada, f"part-{number}", task_idx=5) for number in (first, first + 1)]
+        made = [ended(ada, f"part-{number}", task_idx=5, row=number) for number in (first, first + 1)]
         added.append(assigning.fill(ada, queue.pk, Episode.objects.filter(pk__in=[one.pk for one in made])))
-    last = [ended(ada, f"last-{number}", task_idx=5) for number in range(2)]
+    last = [ended(ada, f"last-{number}", task_idx=5, row=20 + number) for number in range(2)]
     assert assigning.fill(ada, queue.pk, Episode.objects.filter(pk__in=[one.pk for one in last])) == 0
     assert added == [1] * pairing.PAIRS == [1, 1, 1, 1] and queue.reviews.count() == pairing.PAIRS
 
@@ -91,12 +92,47 @@ def test_fill_locks_the_project_before_a_blind_queue(ada, queue):
 
 
 def test_fill_pairs_a_branch_with_its_episode(ada, queue):
-    parent, branch = ended(ada, "parent"), ended(ada, "branch")
+    parent, branch = ended(ada, "parent"), ended(ada, "branch", row=8)
     fork = Fork.objects.create(parent=parent, project=ada.project, seq=2, tries=1, knowledge="none")
     Episode.objects.filter(pk=branch.pk).update(fork=fork, origin="branch")
     assert not Episode.objects.filter(pk=branch.pk).exists(), "lists leave branches out"
     assert assigning.fill(ada, queue.pk, Episode.objects.filter(pk=parent.pk)) == 1
     assert set(queue.reviews.get().episode_ids) == {parent.pk, branch.pk}
+
+
+def test_pair_of_two_equal_sides_is_left_out_and_counted(ada, queue):
+    for number, row in enumerate((7, 7, 8)):
+        ended(ada, f"same-{number}", "complete" if number else "others", task_idx=5, row=row)
+    assert assigning.fill(ada, queue.pk, Episode.objects.all()) == 2
+    queue.refresh_from_db()
+    assert queue.alike == 1
+    rows = queue.reviews.values_list("episode__key", "other__key")
+    assert {frozenset(one) for one in rows} == {frozenset({"same-0", "same-2"}), frozenset({"same-1", "same-2"})}
+    assert assigning.fill(ada, queue.pk, Episode.objects.filter(key="same-2")) == 0
+    queue.refresh_from_db()
+    assert queue.alike == 0
+
+
+@pytest.mark.parametrize(
+    ("one_step", "other"),
+    [
+        ({"kind": "action", "action": {"a": 1}, "observation": {"b": 1}}, {"observation": {"b": 2}}),
+        ({"kind": "ask", "question": "Which?", "advice": {"text": "Seven."}}, {"advice": {"text": "Eight."}}),
+        ({"kind": "briefing", "text": "Be brief."}, {"text": "Be kind."}),
+    ],
+)
+def test_step_of_other_words_is_another_one(one_step, other):
+    assert pairs.content_of(one_step) != pairs.content_of({**one_step, **other})
+    assert pairs.content_of(one_step) == pairs.content_of({**one_step, "at": "later", "usage": {"n": 3}, "seq": 9})
+
+
+def test_refusal_names_each_question_without_an_answer(ada, rita, queue):
+    filled(ada, queue, 1, 1)
+    lease = assigning.pull(rita, queue.pk)
+    with pytest.raises(Invalid, match=f"Answer this question: {CLEARER.rstrip('?')}"):
+        preferring.prefer(rita, lease.review_id, lease.lease_token, {OVERALL: "a"})
+    with pytest.raises(Invalid, match="Answer these questions: Which is better. · Which is clearer."):
+        preferring.prefer(rita, lease.review_id, lease.lease_token, {})
 
 
 def test_answer_is_stored_by_the_order_of_the_row(ada, rita, queue):
@@ -118,7 +154,15 @@ def test_order_is_drawn_for_each_pair_and_reviewer(ada, rita, edo, queue):
 
 
 @pytest.mark.parametrize(
-    "answers", [{}, {CLEARER: "a"}, {OVERALL: "first"}, {OVERALL: "a", "Who?": "b"}, {OVERALL: "a", CLEARER: ""}]
+    "answers",
+    [
+        {},
+        {CLEARER: "a"},
+        {OVERALL: "first"},
+        {OVERALL: "a"},
+        {OVERALL: "a", CLEARER: "b", "Who?": "b"},
+        {OVERALL: "a", CLEARER: ""},
+    ],
 )
 def test_answer_that_does_not_fit_is_refused(ada, rita, queue, answers):
     filled(ada, queue, 1, 1)
@@ -133,7 +177,7 @@ def test_answer_that_does_not_fit_is_refused(ada, rita, queue, answers):
 def test_answer_twice_is_one_and_without_a_lease_is_late(ada, rita, edo, max_, queue):
     filled(ada, queue, 1, 1)
     lease = assigning.pull(rita, queue.pk)
-    said = {OVERALL: "b"}
+    said = {OVERALL: "b", CLEARER: "a"}
     first = preferring.prefer(rita, lease.review_id, lease.lease_token, said, nonce="n")
     assert preferring.prefer(rita, lease.review_id, lease.lease_token, said, nonce="n") == first
     with pytest.raises(AlreadyReviewed):
@@ -155,7 +199,7 @@ def test_answer_twice_at_once_is_one(ada, rita, queue):
 
     def say(letter):
         try:
-            return preferring.prefer(rita, lease.review_id, lease.lease_token, {OVERALL: letter}).pk
+            return preferring.prefer(rita, lease.review_id, lease.lease_token, {OVERALL: letter, CLEARER: "a"}).pk
         except AlreadyReviewed:
             return ""
         finally:
@@ -180,7 +224,7 @@ def test_undo_takes_back_the_newest_and_stays_blind(ada, rita, edo, queue):
     first = answer(rita, queue, "a")
     lease = preferring.undo(rita, queue.pk)
     assert lease.review_id == first.review_id and not Preference.objects.counted().exists()
-    again = preferring.prefer(rita, lease.review_id, lease.lease_token, {OVERALL: "equal"})
+    again = preferring.prefer(rita, lease.review_id, lease.lease_token, {OVERALL: "equal", CLEARER: "a"})
     assert (again.choice, again.is_blind) == ("equal", True)
     second = answer(rita, queue, "b")
     with pytest.raises(OutcomesOpen):
@@ -194,7 +238,7 @@ def test_last_answer_of_a_pair_opens_it_to_who_did_not_answer(ada, rita, edo, qu
     filled(ada, queue, 1, 1, 2, 2)
     review = answer(rita, queue).review
     lease = assigning.claim(edo, review.pk)
-    preferring.prefer(edo, review.pk, lease.lease_token, {OVERALL: "b"})
+    preferring.prefer(edo, review.pk, lease.lease_token, {OVERALL: "b", CLEARER: "a"})
     assert sees(rita, review) == sees(edo, review) == [False, False], "each can still undo"
     assert set(OutcomeHold.objects.filter(by=review.pk).values_list("actor_key", flat=True)) == {rita.key, edo.key}
 
@@ -213,7 +257,7 @@ def test_pair_opens_to_others_once_no_answer_can_be_undone(ada, rita, edo, queue
     filled(ada, queue, 1, 1, 2, 2, 3, 3)
     review = answer(rita, queue).review
     lease = assigning.claim(edo, review.pk)
-    preferring.prefer(edo, review.pk, lease.lease_token, {OVERALL: "b"})
+    preferring.prefer(edo, review.pk, lease.lease_token, {OVERALL: "b", CLEARER: "a"})
     assert sees(third, review) == [False, False], "an undo could leave a slot to them"
     answer(rita, queue)
     assert sees(third, review) == [False, False]

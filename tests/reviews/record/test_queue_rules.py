@@ -45,7 +45,7 @@ def test_rule_of_pairs_adds_pairs(ada):
     rules.set_rule(ada, queue.pk, {}, 1.0)
     ended(ada, "p1")
     assert rules.fill_by_rules() == 0
-    ended(ada, "p2")
+    ended(ada, "p2", row=8)
     assert [rules.fill_by_rules() for _ in range(2)] == [1, 0] and queue.reviews.get().rule.number == 1
 
 

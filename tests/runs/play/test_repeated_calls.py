@@ -82,7 +82,7 @@ class Lab:
 
     def pair_claim(self):
         rows = assigning.create_queue(self.ada, "Pairs", kind="pairwise")
-        pair = [ended(self.ada, f"side {number}", task_idx=7).pk for number in range(2)]
+        pair = [ended(self.ada, f"side {number}", task_idx=7, row=number).pk for number in range(2)]
         assigning.fill(self.ada, rows.pk, Episode.objects.filter(pk__in=pair))
         claim = assigning.pull(self.ada, rows.pk)
         return f"/reviews/{claim.review_id}", {"lease_token": claim.lease_token}
