@@ -48,7 +48,7 @@ LIMITS: dict[str, list[tuple[str, str]]] = {
     "Runs and forks": [
         ("Branches of an episode, at most", "runs.play.forking.BRANCHES_MAX"),
         ("The world of a fork is restored within", "runs.play.forking.RESTORE_S"),
-        ("Roots of a campaign, at most", "runs.play.campaigning.ROOTS_MAX"),
+        ("Episodes of a campaign, at most", "runs.play.campaigning.ROOTS_MAX"),
         ("A snapshot of a world goes after its last use by", "awmenv.server.session.snapshots.KEPT_S"),
     ],
     "Imports and traces": [

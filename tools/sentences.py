@@ -197,7 +197,7 @@ SENTENCES = (
         "campaigns",
         "Shown to help at {n}% of an episode on these {m} episodes: {d} points [{low}, {high}]",
         "runs.statistics.campaigned.finding",
-        "root",
+        "episode",
         ("Campaign: shown", "Campaign: interval", "Erratum: campaign shown", "Erratum: interval of a campaign"),
         (
             "runs.statistics.campaigned WORDS _measured _numbers _sentence",
@@ -209,7 +209,7 @@ SENTENCES = (
         "campaigns",
         "At {n}%: {d} points [{low}, {high}], this one alone",
         "runs.statistics.campaigned.finding",
-        "root",
+        "episode",
         ("Campaign: interval of a place",),
         ("runs.statistics.campaigned CampaignCell.words CampaignCell._word", "runs.show.charts _demand"),
     ),

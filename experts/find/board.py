@@ -54,7 +54,9 @@ from reviews.models import Annotation
 ROWS = 25
 SAME_SHOWN = 24
 CALLS_SHOWN = 2
-"""Calls of an approval in its row: an agent's texts can be long, and the queue draws itself again often."""
+"""Calls of an approval in its row with their arguments: an agent's texts can be long, and the queue draws itself again
+often. Of the others the row has the names."""
+NAME_CHARS = 80
 CLOSED = 15
 SEARCHED = 500
 REASONS = {
@@ -120,6 +122,8 @@ class AskRow:
     """The first calls of an approval."""
     call_count: int = 0
     people: PeopleNeeded | None = None
+    further: list[str] = field(default_factory=list)
+    """The names of the calls after those."""
     high_risk: bool = False
     family: str = ""
     source: str = ""
@@ -272,6 +276,7 @@ def _row(ask: Ask, spot: Spot, seen: RowReader) -> AskRow:
         calls=proposed_lines(calls[:CALLS_SHOWN]),
         call_count=len(calls),
         people=people_needed(ask, seen.decided.get(ask.pk), now),
+        further=[clean(call["name"])[:NAME_CHARS] for call in calls[CALLS_SHOWN:]],
         high_risk=any(is_high(high_risk, call["name"]) for call in calls),
     )
 

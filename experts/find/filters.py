@@ -136,7 +136,8 @@ def _belongs(spot: Spot, show: str, sizes: Counter[str]) -> bool:
         case "mine":
             return spot.place == MINE
         case "forme":
-            return spot.place in (MINE, FREE)
+            # what they hold is claimed already
+            return spot.place == FREE
         case "model":
             return not spot.for_people
         case "grouped":

@@ -314,7 +314,7 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
     """Send once: with the nonce a repeated press is the same answer. Scripts get JSON, plain forms a page."""
     wants_json = request.headers.get("Accept") == "application/json"
     try:
-        sent = _send(request, pk)
+        sent, served = _send(request, pk)
     except AppError as refused:
         if wants_json:
             return _refusal(refused, request.actor, pk)
@@ -329,7 +329,7 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
         return redirect(where)
     # delivery counts from the end of the hold
     leaves_at = sent.ask.held_until if is_held and sent.ask.held_until is not None else sent.created_at
-    reply: dict[str, Any] = {"next": where, "ask": pk, "sent_at": leaves_at.isoformat()}
+    reply: dict[str, Any] = {"next": where, "ask": pk, "sent_at": leaves_at.isoformat(), "served": served}
     if (held := held_answers.of(request.actor, timezone.now())) is not None:
         reply["held"] = render_to_string("experts/_held.html", {"held": held}, request)
     if following and (fetched := request.headers.get("X-Swap")):
@@ -389,8 +389,8 @@ def _watches(request: MemberRequest) -> bool:
     return "watch" in (form.then, form.watch)
 
 
-def _send(request: MemberRequest, pk: str) -> Advice:
-    """Return the answer to this ask, sent also to the chosen asks with the same question.
+def _send(request: MemberRequest, pk: str) -> tuple[Advice, list[str]]:
+    """Return the answer to this ask, and to which of the chosen asks with the same question it went, too.
 
     Refusals are shown on the next page.
     """
@@ -416,11 +416,12 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     )
     for standing in [] if repeated else ahead:
         give_ahead(request, standing, "The answer is sent. Calls like it are not approved")
+    outcomes: dict[str, str] = {}
     # a question to one agent is none to the others
     if form.same_question and not checked.asks_back:
         outcomes = _serve_others(actor, pk, answered, sent, form, hold_s)
         _tell_family(request, pk, outcomes)
-    return sent
+    return sent, [other for other, why in outcomes.items() if not why]
 
 
 def _serve_others(

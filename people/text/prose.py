@@ -99,7 +99,8 @@ def without_marks(text: object) -> str:
 
 
 def asking_sentence(text: object) -> str:
-    """Return the last sentence of a text that asks, without signs of Markdown and outside of code; empty for none.
+    """Return the last sentence of a text that asks, without signs of Markdown and outside of code; empty for none, and
+    if it is the first of the text: a heading would repeat what is below it.
 
     >>> asking_sentence("It fails. Should I go on? The rest is done.")
     'Should I go on?'
@@ -108,11 +109,14 @@ def asking_sentence(text: object) -> str:
     tokens = _parsed(shown)
     words = [token for token in tokens if token.type not in ("fence", "code_block")]
     lines = _plain_lines(words) if _is_markdown(tokens) else shown.splitlines()
-    for line in reversed(list(lines)):
+    lines = [line for line in lines if line.strip()]
+    first = _SENTENCES.split(lines[0])[0].strip() if lines else ""
+    for line in reversed(lines):
         for sentence in reversed(_SENTENCES.split(line)):
             asks = sentence.strip().rstrip("\"'”’)]*_")
             if asks.endswith(_ASKS):
-                return sentence.strip() if len(sentence) <= ASKING_MAX else ""
+                asking = sentence.strip()
+                return asking if len(sentence) <= ASKING_MAX and asking != first else ""
     return ""
 
 

@@ -20,7 +20,7 @@ from people.access import Actor, holds, may_set_reviews, person, system, visible
 from people.errors import AppError, Invalid
 from people.models import Membership
 from people.record.audit import record
-from reviews.models import QueueRule, Review, ReviewQueue
+from reviews.models import QueueRule, ReviewQueue
 from reviews.record import assigning, pairing
 from reviews.statistics import worth
 

@@ -118,16 +118,21 @@ class CampaignPlan:
     @property
     def roots(self) -> int:
         """Roots with at least one place."""
-        return len({one.root.pk for one in self.places if not one.reason})
+        return len({one.root.pk for one in self.placed})
 
     @property
     def chosen(self) -> int:
         return len({one.root.pk for one in self.places})
 
     @property
+    def placed(self) -> list[RootPlace]:
+        """The places at which it forks."""
+        return [one for one in self.places if not one.reason]
+
+    @property
     def forks(self) -> list[RootPlace]:
         """The places that are forked: those in one turn are forked once."""
-        return list({(one.root.pk, one.seq): one for one in self.places if not one.reason}.values())
+        return list({(one.root.pk, one.seq): one for one in self.placed}.values())
 
     @property
     def branches(self) -> int:
@@ -141,7 +146,7 @@ class CampaignPlan:
     @property
     def least(self) -> int:
         """The fewest roots of which anything can be shown."""
-        kinds = campaigned.kinds_of([one.root.scenario or "other" for one in self.places if not one.reason])
+        kinds = campaigned.kinds_of([one.root.scenario or "other" for one in self.placed])
         return campaigned.least_roots(len(self.start.shares), len(kinds))
 
     @property
@@ -162,7 +167,8 @@ class CampaignPlan:
         sampled = f", {self.chosen:,} of them drawn" if self.chosen < self.matched else ""
         return (
             f"{count(self.matched, 'episode')} {'matches' if self.matched == 1 else 'match'}{sampled}. "
-            f"{count(self.roots, 'root')}, {count(len(self.forks), 'fork')}, {self.branches:,} branches: about "
+            f"{self.roots:,} can be forked: {count(len(self.placed), 'place')}, {count(len(self.forks), 'fork')}, "
+            f"{self.branches:,} branches: about "
             f"{costs['turns']:,} turns, {costs['tokens']:,} tokens{asked} and {duration(costs['seconds'])} of work."
             f"{few}"
         )
@@ -196,7 +202,7 @@ def planned(actor: Actor, start: CampaignStart) -> CampaignPlan:
     view, query = _chosen(actor, start)
     filters = _filters(query)
     if Origin.BRANCH in filters.get("origin", ()):
-        raise Invalid("query: branches are no roots of a campaign.")
+        raise Invalid("query: a campaign forks no branches.")
     ids = sorted(matching(actor, filters).order_by().values_list("pk", flat=True).distinct(), key=_drawn)
     if not ids:
         raise Invalid("query: no episode matches.")
@@ -313,7 +319,7 @@ def launch(actor: Actor, start: CampaignStart, pk: str = "") -> Campaign:
         CampaignPoint(campaign=made, root=place.root, share=place.share, seq=place.seq, reason=place.reason)
         for place in plan.places
     )
-    record(actor, "campaign.launched", made.pk, f"{plan.kind}, {plan.roots} roots, {plan.branches} branches")
+    record(actor, "campaign.launched", made.pk, f"{plan.kind}, {plan.roots} episodes, {plan.branches} branches")
     transaction.on_commit(functools.partial(launching.campaign_later, made.pk))
     return made
 

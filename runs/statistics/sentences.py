@@ -132,7 +132,8 @@ def not_shown(
         return f"{what} yet on the first {read:,} of {count(planned, noun)}{in_round}. {look}"
     if planned == 1:
         return f"No result yet: the only {noun}{in_round} is not finished. {look}"
-    return f"No result yet: {noun}s are read in their planned order, and the first of {planned:,}{in_round} is not finished. {look}"
+    first = f"the first of {planned:,}{in_round} is not finished"
+    return f"No result yet: {noun}s are read in their planned order, and {first}. {look}"
 
 
 def signed(share: float) -> str:

@@ -292,7 +292,7 @@ async function send(then, { path = form.action, anyway = false } = {}) {
     store.clear();
     if (ok && answer.sent_at) noteSent(answer.ask, answer.sent_at);
     if (ok) showHeld(answer.held || "");
-    if (ok && isBeside()) return leaveBeside(then);
+    if (ok && isBeside()) return leaveBeside(then, answer.served);
     const next = answer?.page || (answer?.lease && (early?.content || known.page));
     if (ok && next) swap({ url: answer.next, page: next, lease: answer.lease });
     else if (ok) location.assign(answer.next);
@@ -306,10 +306,10 @@ async function send(then, { path = form.action, anyway = false } = {}) {
 }
 
 /** The list goes on to its next row, or shows what becomes of this one. */
-function leaveBeside(then) {
+function leaveBeside(then, others) {
   busy(false);
   if (then === "watch") showAgain();
-  else document.dispatchEvent(new CustomEvent("awm:left", { detail: { ask: page.dataset.ask, isSent: true } }));
+  else document.dispatchEvent(new CustomEvent("awm:left", { detail: { ask: page.dataset.ask, isSent: true, others } }));
 }
 
 /** Return where an answer is written or decided. */

@@ -113,16 +113,19 @@ async function enter() {
   if (form) startAnswer();
 }
 
-/** An ask is answered, declined or transferred: the next row is in view. After an answer its field has the focus. */
-function leave({ detail: { ask, isSent = false } }) {
+/**
+ * An ask is answered, declined or transferred, with the `others` that the answer went to: the next one that waits is in view. After
+ * an answer its field has the focus, else the list has it.
+ */
+function leave({ detail: { ask, isSent = false, others = [] } }) {
   if (!isBeside()) return;
   const row = rowOf(ask);
-  row?.setAttribute("data-gone", "");
+  for (const done of [row, ...others.map(rowOf)]) done?.setAttribute("data-gone", "");
   if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
-  if (row) moveOn(row);
+  const next = row ? moveOn(row) : selected()?.closest(".askrow")?.dataset.key;
   clearTimeout(waiting);
   wanted = ""; // a look at it that is on its way shows nothing
-  const next = selected()?.closest(".askrow")?.dataset.key;
+  if (!isSent || !next) focusPart(document.getElementById("list"));
   if (next && next !== ask) {
     if (isSent) document.body.setAttribute("aria-busy", "true"); // what is typed now is meant for the next one
     show(next, { isFocused: isSent });

@@ -54,11 +54,34 @@ function select(row) {
 /** Select a row, as keys do. */
 export const selectRow = select;
 
-/** Select the row after one that is done, or the one before the end. @param {HTMLElement} row */
+const WAITS = ["mine", "free", "looks"];
+
+/**
+ * Return what comes after the row at `at`: the first that waits in the rest of its group, which can be folded, then behind it, then
+ * the nearest that waits before it, else the next open row.
+ * @template {{isClosed: boolean, place?: string, group: unknown}} Row
+ * @param {Row[]} all with the folded ones, in the order of the list
+ * @param {number} at
+ * @returns {Row | null}
+ */
+export function nextAfter(all, at) {
+  const waits = (/** @type {Row} */ one) => one !== all[at] && !one.isClosed && (one.place === undefined || WAITS.includes(one.place));
+  const [behind, before] = [all.slice(at + 1), all.slice(0, Math.max(at, 0)).reverse()];
+  const group = all.filter(({ group: one }) => one === all[at]?.group);
+  return [...group, ...behind, ...before].find(waits) || [...behind, ...before].find((one) => !one.isClosed) || null;
+}
+
+/**
+ * Select the row after one that is done. A folded group stays folded: its head stands for the one that comes next, whose key is returned.
+ * @param {HTMLElement} row
+ */
 export function moveOn(row) {
-  const all = rows().filter((one) => one === row || !isClosed(one));
-  const at = all.indexOf(row);
-  select(all[at + 1] || all[at - 1] || null);
+  const everyRow = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("[data-list] [data-key]:not(.empty)")]);
+  const headOf = (/** @type {HTMLElement} */ one) => one.closest("[data-same]")?.closest("[data-key]") || one;
+  const all = everyRow.map((one) => ({ row: one, isClosed: isClosed(one), place: one.dataset.place, group: headOf(one) }));
+  const next = nextAfter(all, everyRow.indexOf(row))?.row;
+  select((next && folded(next) && headOf(next)) || next || null);
+  return next?.dataset.key || "";
 }
 
 function move(step, from = selected()) {

@@ -77,7 +77,9 @@ const sameRow = (others, row) => others.get(row.dataset.key) || [...others.value
 function morphRow(row, next, held) {
   const ticked = new Set([...row.querySelectorAll("input.tick:checked")].map((box) => box.value));
   morph(row, next, held);
-  row.querySelector(`[data-same] [data-key="${CSS.escape(row.dataset.key)}"]`)?.remove(); // it heads the group now
+  const twin = row.querySelector(`[data-same] [data-key="${CSS.escape(row.dataset.key)}"]`); // it heads the group now
+  if (twin?.hasAttribute("aria-selected")) row.setAttribute("aria-selected", "true");
+  twin?.remove();
   for (const box of row.querySelectorAll("input.tick")) box.checked = ticked.has(box.value);
 }
 

@@ -39,7 +39,7 @@ def test_a_campaign_is_estimated_launched_and_read_by_keys(house, person, failed
     page.locator("[name=words]").fill("Read the task once more.")
     press(page, "Control+Enter")
     takes = page.locator("#takes")
-    expect(takes).to_contain_text("3 episodes match. 3 roots,")
+    expect(takes).to_contain_text("3 episodes match. 3 can be forked:")
     expect(takes).to_contain_text("can show nothing.")
     page.locator("[name=words]").focus()
     press(page, "Control+Enter")

@@ -108,6 +108,40 @@ def test_esc_leaves_a_text_for_its_ask_and_the_ask_for_its_row(house, ask, perso
     expect(row(edo, first)).to_have_attribute("aria-selected", "true")
 
 
+def test_next_ask_is_the_equal_one_of_a_folded_group(house, ask, person):
+    group = [ask(f"Where does the boat land{'?' * (1 + n)}", f"boat {n}", 600 + n) for n in range(3)]
+    other = ask("Which sail is torn?", "sail", 700)
+    edo = queue_of(person(house.link("edo", "expert")), house)
+    pane = edo.locator("#main")
+    head = edo.locator("#list [data-list] > [aria-selected=true]")
+    edo.keyboard.press("j")
+    for place, mine in enumerate(group):
+        expect(pane).to_have_attribute("data-ask", mine)
+        expect(head).to_have_attribute("data-key", mine)
+        pane.locator("textarea[name=text]").click()
+        edo.keyboard.type(f"At pier {place}.")
+        for box in pane.locator("[data-part=same] input:checked").all():
+            box.uncheck()
+        edo.keyboard.press("Control+Enter")
+    expect(pane).to_have_attribute("data-ask", other)
+    expect(row(edo, other)).to_have_attribute("aria-selected", "true")
+
+
+def test_ask_after_a_transfer_leaves_the_focus_in_the_list(house, ask, person):
+    first, second = ask("Who has the key?", "key", 600), ask("Who has the map?", "map", 700)
+    owner = queue_of(person(house.link("owner", "admin")), house, "?q=who+has")
+    owner.keyboard.press("j")
+    expect(owner.locator("#main")).to_have_attribute("data-ask", first)
+    owner.keyboard.press("Shift+T")
+    owner.keyboard.press("Tab")
+    owner.keyboard.type("ask the porter")
+    owner.keyboard.press("Enter")
+    expect(owner.locator("#main")).to_have_attribute("data-ask", second)
+    expect(owner.locator("#list")).to_be_focused()
+    owner.keyboard.press("Shift+V")
+    expect(owner.locator("#views")).to_be_visible()
+
+
 def test_late_look_at_a_lost_ask_leaves_the_list_its_keys(house, ask, person):
     mine = ask("Who painted the blue door?", "task of doors")
     owner = queue_of(person(house.link("owner", "admin")), house, "?q=painted")

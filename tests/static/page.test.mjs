@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { ago, clock, inFull, level, timeIn } from "../../static/shell/clock.js";
 import { matters } from "../../static/lists/queue.js";
-import { moved, movedOver } from "../../static/forms/list-keys.js";
+import { moved, movedOver, nextAfter } from "../../static/forms/list-keys.js";
 import { isOut, outWords, post, wordsOf } from "../../static/shell/post.js";
 import { visible } from "../../static/shell/visible-text.js";
 import { hasBelow, isForQuestion } from "../../static/ask/question-scroll.js";
@@ -113,6 +113,17 @@ test("the selection steps over rows that are gone and stays where none is left",
   assert.equal(movedOver(1, 1, [false, false, true]), 1);
   assert.equal(movedOver(-1, 1, [true, false]), 1);
   assert.equal(movedOver(0, -1, [false]), 0);
+});
+
+test("what comes next waits, and is first in the same group", () => {
+  const one = (/** @type {string} */ key, group = key, place = "free", isClosed = false) => ({ key, group, place, isClosed });
+  const all = [one("a", "a", "held"), one("b"), one("c", "c", "free", true), one("d", "c"), one("e", "c", "mine"), one("f", "f", "held"), one("g")];
+  assert.equal(nextAfter(all, 2)?.key, "d"); // the head is answered
+  assert.equal(nextAfter(all, 4)?.key, "d"); // before it, and in its group
+  assert.equal(nextAfter([...all.slice(0, 4), ...all.slice(5)], 3)?.key, "g"); // what another holds does not wait
+  assert.equal(nextAfter(all, 6)?.key, "e");
+  assert.equal(nextAfter([one("x", "x", "held"), one("y")], 1)?.key, "x");
+  assert.equal(nextAfter([one("x")], 0), null);
 });
 
 test("what an agent does with an answer draws no list anew", () => {

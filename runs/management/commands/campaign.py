@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from people.access import Actor, system_actor
 from people.errors import AppError
 from people.text import yaml_text
+from people.text.in_words import count
 from people.text.plain_text import first_line
 from runs.play import campaigning
 from runs.show import campaigns, timing
@@ -69,7 +70,7 @@ class Command(BaseCommand):
         plan = campaigning.planned(actor, start)
         self.stdout.write(plan.words)
         for reason, places in plan.left_out.items():
-            self.stdout.write(f"  left out {places:,}: {first_line(reason, SHOWN)}")
+            self.stdout.write(f"  left out {count(places, 'place')}: {first_line(reason, SHOWN)}")
         if options["estimate"]:
             return
         made = campaigning.launch(actor, start)
@@ -79,7 +80,7 @@ class Command(BaseCommand):
         report = campaigns.seen(actor, campaigns.visible(actor, campaign_id))
         self.stdout.write(f"{report.state}: {report.sentence}")
         for reason, places in report.progress.left_out.items():
-            self.stdout.write(f"  left out {places:,}: {first_line(reason, SHOWN)}")
+            self.stdout.write(f"  left out {count(places, 'place')}: {first_line(reason, SHOWN)}")
         if report.finding is None:
             return
         for sentence in report.finding.sentences[1:]:

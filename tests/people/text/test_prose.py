@@ -129,8 +129,11 @@ def test_markdown_that_nests_deeper_than_drawn_is_text():
             "The test fails with:\n\n```\na ? b : c?\n```\n\nShould I change **3.5** or `x`?",
             "Should I change 3.5 or x?",
         ),
-        ("Which of the two (the old or the new one?)", "Which of the two (the old or the new one?)"),
-        ("第一个还是第二个？谢谢。", "第一个还是第二个？"),
+        ("Both are there. Which of the two (the old or the new one?)", "Which of the two (the old or the new one?)"),
+        ("两个都有。\n第一个还是第二个？谢谢。", "第一个还是第二个？"),
+        # the first is in sight already
+        ("Should I use **`a`**? The rest is done.", ""),
+        ("\n\nWhich of the two? One is old.\n\nOne is new.", ""),
         ("No question here.", ""),
         (f"Is {'so ' * 90}it?", ""),
     ],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from django.db.models import F
 from django.test import Client
+from django.urls import reverse
 
 from awmweb.erasing.episodes import erase_episode
 from awmweb.erasing.persons import erase_person
@@ -65,6 +67,13 @@ def test_page_says_until_when_and_draws_the_curve(campaign, ada):
     assert "kind_0: at no time of an episode shown to help or harm on these 4 episodes." in page
     assert "What the change is worth by time: all tasks" in page and SECRET in page
     assert "Shown to help at 0%" in html(as_person(ada).get("/campaigns/"))
+
+
+def test_pages_say_episode_place_and_fork_and_no_root(campaign, ada):
+    for address in (campaign.get_absolute_url(), reverse("campaigns")):
+        page = html(as_person(ada).get(address))
+        words = " ".join(re.sub(r"<[^>]+>", " ", page[page.index('id="main"') :]).split())
+        assert "A place is a step at which" in words and not re.search(r"\broots?\b", words), address
 
 
 def test_call_returns_cells_and_kinds(campaign, ada):

@@ -51,7 +51,7 @@ def play_all(campaign):
 def test_campaign_forks_each_root_at_each_time_and_says_it_once(roots, ada, calls):
     plan = campaigning.planned(ada, start())
     assert (plan.matched, plan.roots, len(plan.forks), plan.branches) == (2, 2, 4, 8), "0 and 10% are one turn"
-    assert "2 episodes match. 2 roots, 4 forks, 8 branches: about 24 turns" in plan.words
+    assert "2 episodes match. 2 can be forked: 6 places, 4 forks, 8 branches: about 24 turns" in plan.words
     assert "Fewer than 8 episodes can show nothing." in plan.words and not Campaign.objects.exists()
     made = campaigning.launch(ada, start(name="Order"))
     assert calls == [(made.pk, 0)] and not Fork.objects.exists()
@@ -141,7 +141,7 @@ def test_what_fits_no_campaign_is_refused(roots, ada):
         ({"change": {"call": {"name": "add_row", "arguments": {}}}}, "a campaign changes one of"),
         ({"change": {"words": "a", "policy": "model"}}, "a fork changes one thing"),
         ({"query": "?scenario=none_1"}, "no episode matches"),
-        ({"query": "?origin=branch"}, "branches are no roots"),
+        ({"query": "?origin=branch"}, "a campaign forks no branches"),
         ({"tries": 11}, "64 branches"),
         ({"view": "a"}, "not both"),
         ({"points": [100]}, "points"),
@@ -190,7 +190,10 @@ def test_command_launches_from_a_view_and_prints_what_it_shows(roots, ada, tmp_p
     file.write_text("words: Mind the order.\n")
     about = {"project": ada.project.slug, "view": "Mine", "at": "times", "points": "0,50", "tries": 1, "stdout": out}
     call_command("campaign", change=file, estimate=True, **about)
-    assert "2 episodes match. 2 roots, 4 forks, 8 branches" in out.getvalue() and not Campaign.objects.exists()
+    assert (
+        "2 episodes match. 2 can be forked: 4 places, 4 forks, 8 branches" in out.getvalue()
+        and not Campaign.objects.exists()
+    )
     call_command("campaign", change=file, **about)
     made = Campaign.objects.get()
     assert made.view == "Mine" and made.query == "?outcome=complete" and made.get_absolute_url() in out.getvalue()

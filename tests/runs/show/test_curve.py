@@ -25,7 +25,8 @@ POINTS = [
 
 def test_sentence_sets_each_gate_beside_the_arm_that_asks_most():
     said = curve.sentence(POINTS)
-    assert said == "With 1.3 asks per task, <b>gate completes 61% of 100; all 64% of 100 with 6.4 and off 12% of 100 with 0.0."
+    rest = "all 64% of 100 with 6.4 and off 12% of 100 with 0.0."
+    assert said == f"With 1.3 asks per task, <b>gate completes 61% of 100; {rest}"
     words = "Complete, with asks per task: off 12% of 100 with 0.0; all 64% of 100 with 6.4."
     assert curve.sentence([POINTS[0], POINTS[4]]) == words
 
