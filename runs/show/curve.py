@@ -165,9 +165,7 @@ def sentence(points: list[Point], effort: Effort = ASKS) -> str:
     rest = [one for one in order if not one.is_gate]
     if not gates or not rest:
         return f"Complete, with {effort.words}: {'; '.join(map(effort.arm, order))}."
-    first = "; ".join(
-        f"With {effort.of(one):.1f} {effort.words}, {one.arm} completes {one.share}" for one in gates
-    )
+    first = "; ".join(f"With {effort.of(one):.1f} {effort.words}, {one.arm} completes {one.share}" for one in gates)
     others = [effort.arm(one) for one in (rest[-1], rest[0])]
     return f"{first}; {' and '.join(dict.fromkeys(others))}."
 
