@@ -100,7 +100,7 @@ def _accept(line: str, whole: bool = True) -> None:
     words = shlex.split(line.replace("\\|", "|"))
     while words and re.fullmatch(r"(export|[A-Z][A-Z0-9_]+=.*|scope|agent>)", words[0]):
         _is_setting(words.pop(0).partition("=")[0])
-    if not words or words[0] in OF_OTHERS | {"pip", "curl"}:
+    if not words or words[0] in OF_OTHERS | {"pip", "curl", "cp", "openenv"}:
         return
     if words[0] == "make":
         targets = re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)

@@ -78,8 +78,8 @@ def _tool(name: str, description: str, fields: dict[str, Any], call: str, inner:
 
 
 TOOLS = {
-    one.tool.name: one
-    for one in (
+    desk_tool.tool.name: desk_tool
+    for desk_tool in (
         _tool(
             "find_episodes",
             f"Find episodes, newest first. {CUT} Filters: q (words), run, arm, state, outcome, scenario, task_idx,"

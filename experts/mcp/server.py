@@ -200,7 +200,6 @@ async def serve(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def refuse(send: Send, error: AppError, allow: bytes = b"GET, POST, DELETE") -> None:
-    """Refuse a request in the words of JSON-RPC."""
     more = {401: [(b"www-authenticate", b"Bearer")], 405: [(b"allow", allow)]}
     body = {"code": types.INVALID_REQUEST, "message": error.message, "data": {"code": error.code}}
     await respond(send, error.status, {"jsonrpc": "2.0", "id": None, "error": body}, more.get(error.status, []))

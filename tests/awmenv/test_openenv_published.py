@@ -36,7 +36,7 @@ def test_documented_commands_publish_the_server(block: Block, server: Server, tm
         at_hub = {"HF_ENDPOINT": there.url, "HF_TOKEN": TOKEN, "HF_HOME": str(tmp_path / "hf")}
         environment = {**os.environ, **at_hub, "NO_COLOR": "1", "COLUMNS": "200"}
         for line in block.shell():
-            line = line.replace("http://127.0.0.1:8100", server.url).replace(".venv/bin/openenv", openenv)
+            line = re.sub(r"^openenv ", f"{openenv} ", line.replace("http://127.0.0.1:8100", server.url))
             done = subprocess.run(
                 line, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
             )
