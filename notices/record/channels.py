@@ -236,7 +236,7 @@ def _call(post: SlackPost, view: SharedView, message: dict[str, Any]) -> dict[st
     earlier = SlackPost.objects.filter(channel=post.channel_id, kind=post.kind, subject_id=view.earlier).first()
     thread = (earlier.thread_ts or earlier.ts) if earlier is not None else ""
     # a reply that the channel shows, too: it is what waits now
-    where = {"thread_ts": thread, "reply_broadcast": True} if thread else {}
+    where: dict[str, Any] = {"thread_ts": thread, "reply_broadcast": True} if thread else {}
     made = slack.client().chat_postMessage(channel=target, unfurl_links=False, unfurl_media=False, **where, **message)
     return {"ts": str(made["ts"]), "thread_ts": thread}
 
