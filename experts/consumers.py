@@ -26,7 +26,7 @@ from experts.api import get_ask, looked_at
 from experts.events import ask_topic
 from experts.find.reading import more_to_take, open_asks
 from experts.models import Ask
-from experts.who.eligibility import declined_by, open_of
+from experts.who.eligibility import open_of, out_for
 from notices.events import person_topic
 from people.access import Actor, is_id, may_see_queue
 from people.errors import AppError, NotFound
@@ -56,12 +56,12 @@ class QueueConsumer(LiveConsumer):
 
 
 def _open_now(actor: Actor) -> dict[str, Any]:
-    asks = open_asks(actor)
+    asks, now = open_asks(actor), timezone.now()
     return {
         "asks": [ask.model_dump(mode="json", exclude={"context"}) for ask in asks],
         "more": more_to_take(actor, asks),
         # what the badge leaves out, beside what needs a skill that its reader has not
-        "declined": declined_by(actor, open_of(actor, timezone.now())),
+        "declined": out_for(actor, open_of(actor, now)),
     }
 
 

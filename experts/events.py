@@ -6,6 +6,7 @@ Owns the frames about asks and leases. Publishes through `episodes.events`, the 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
@@ -38,6 +39,7 @@ def tell(ask: Ask) -> None:
         "consumed_at": events.stamp(ask.consumed_at) if ask.consumed_at else None,
         "ending": None if ask.is_open else endings.headline(ask),
         **_holder(ask),
+        **_people(ask),
     }
     events.publish(events.queue_topic(ask.project_id), frame)
     events.publish(events.people_topic(ask.episode_id), frame)
@@ -73,6 +75,16 @@ def call_deliverer(ask: Ask, hold_s: float) -> None:
 def call_models() -> None:
     """Wake the worker that lets models answer. A call that is lost costs the time until the next sweep."""
     jobs.call_after_commit("experts.tasks.advise")
+
+
+def _people(ask: Ask) -> dict[str, Any]:
+    """Return what says who can still decide an approval of several people: the role, and who has decided."""
+    if ask.quorum_of < 2:
+        return {}
+    return {
+        "role": ask.quorum_role,
+        "decided": list(ask.decisions.filter(counts=True).values_list("author_key", flat=True)),
+    }
 
 
 def _holder(ask: Ask) -> dict[str, str | None]:

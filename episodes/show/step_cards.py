@@ -341,6 +341,10 @@ def _ask_card(step: Mapping[str, Any]) -> AskCard:
     fallback = not source.is_answer
     by_script = source.is_human and (step.get("meta") or {}).get("answered_by") == "script"
     sight = "sees verifier" if advice.get("privilege") == "sees_verifier" else "blind"
+    decided = advice.get("decided") or []
+    approvers = [clean(one.get("by") or "") for one in decided if one.get("verdict") != "reject"]
+    if len(approvers) == len(decided) > 1:
+        author = " and ".join(approvers)
     return AskCard(
         question=clean(step.get("question", "")),
         context=clean(step.get("context") or ""),
@@ -352,13 +356,20 @@ def _ask_card(step: Mapping[str, Any]) -> AskCard:
         human=source.is_human and not by_script,
         initials=initials(author or "?"),
         ask_id=str(step.get("ask") or ""),
-        no_advice=f"{why_no_answer(str(advice.get('reason') or 'deadline'))} No advice was sent." if fallback else "",
+        no_advice=_no_advice(step, advice, approvers) if fallback else "",
         files=_file_links(step.get("files")),
         sent_files=_file_links(advice.get("files")),
         kind=ask_kind(step.get("typed")).word,
         decided=decided_lines(step.get("typed"), advice.get("decision")),
         asked=model_in_words(advice.get("model") or "", advice.get("options")),
     )
+
+
+def _no_advice(step: Mapping[str, Any], advice: Mapping[str, Any], approvers: Sequence[str]) -> str:
+    """Return why no one answered, and who of several people had approved."""
+    of = ((step.get("typed") or {}).get("quorum") or {}).get("of")
+    so_far = f" {len(approvers)} of {of} approved{': ' + ', '.join(approvers) if approvers else ''}." if of else ""
+    return f"{why_no_answer(str(advice.get('reason') or 'deadline'))}{so_far} No advice was sent."
 
 
 def _file_links(files: Sequence[Mapping[str, Any]] | None) -> list[FileLink]:

@@ -180,6 +180,13 @@ def declined_by(actor: Actor, asks: AskQuerySet) -> list[str]:
     return list(Decline.objects.filter(author_key=actor.key, ask__in=asks).values_list("ask", flat=True))
 
 
+def out_for(actor: Actor, asks: AskQuerySet) -> list[str]:
+    """Return those of these asks that a person has declined or decided, or that want another role."""
+    several = asks.filter(quorum_of__gt=1)
+    others = several.exclude(quorum_role__in=("", actor.role or "")).values_list("pk", flat=True)
+    return [*{*declined_by(actor, asks), *decided_by(actor, several), *others}]
+
+
 def spots(actor: Actor, now: datetime, *, turns: bool = False) -> list[Spot]:
     """Return the project's open asks, those for people first.
 

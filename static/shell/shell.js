@@ -71,15 +71,16 @@ const leftOut = new Set(); // declined by this person
 /** Return what this person can claim; null of one who only looks. */
 function takes() {
   const own = typeof document === "undefined" ? undefined : byId("bell")?.dataset;
-  return own?.skills === undefined ? null : { skills: own.skills.split("\n"), every_tier: "everyTier" in own };
+  return own?.skills === undefined ? null : { skills: own.skills.split("\n"), every_tier: "everyTier" in own, key: own.person, role: own.role };
 }
 
 /**
- * Return whether a person with these skills can claim an ask.
- * @param {{tier?: string, skills?: string[]}} ask
- * @param {{skills: string[], every_tier: boolean} | null} who
+ * Return whether a person with these skills can claim an ask; one that needs several people, if they have not decided it.
+ * @param {{tier?: string, skills?: string[], role?: string, decided?: string[]}} ask
+ * @param {{skills: string[], every_tier: boolean, key?: string, role?: string} | null} who
  */
-export const canTake = ({ tier, skills = [] }, who) => !who || (skills.every((skill) => who.skills.includes(skill)) && (tier !== "senior" || who.every_tier));
+export const canTake = ({ tier, skills = [], role = "", decided = [] }, who) => !who || (skills.every((skill) => who.skills.includes(skill))
+  && (tier !== "senior" || who.every_tier) && (!role || role === who.role) && !decided.includes(who.key || ""));
 
 /** Count an ask no more that this person has declined. */
 function declined({ detail }) {
@@ -116,8 +117,8 @@ export function noteAsk(frame, asks = open, rest = beyond) {
   return had !== JSON.stringify([asks.get(frame.ask), rest.count]);
 }
 
-function keep(asks, id, { tier, skills, deadline_at: deadline, lease_until: until = null }) {
-  if (!MODELS_TIERS.has(tier) && !leftOut.has(id) && canTake({ tier, skills }, takes())) asks.set(id, { deadline, until });
+function keep(asks, id, { tier, skills, role, decided, deadline_at: deadline, lease_until: until = null }) {
+  if (!MODELS_TIERS.has(tier) && !leftOut.has(id) && canTake({ tier, skills, role, decided }, takes())) asks.set(id, { deadline, until });
 }
 
 /** Return the nearest deadline, or null. */

@@ -35,7 +35,7 @@ def ask(house):
 
 def approve(page, url):
     page.goto(url)
-    expect(page.locator("[data-keyline]")).to_contain_text("keyboard shortcuts")
+    expect(page.locator("[data-keyline]")).to_contain_text("claim")
     page.keyboard.press("c")
     card = page.locator(".callcard")
     expect(card).to_have_count(1)

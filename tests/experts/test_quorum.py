@@ -72,6 +72,7 @@ def test_two_people_approve_and_the_agent_gets_one_decision(ada, edo, waiting):
     step = steps_of(waiting.episode)[-1]
     assert [one["by"] for one in step["advice"]["decided"]] == ["edo", "ada"] and step["typed"]["quorum"] == {"of": 2}
     assert decided(waiting) == [("edo", "approve"), ("ada", "approve")]
+    assert "<b>edo and ada</b>" in html(as_person(edo).get(f"/asks/{waiting.pk}/"))
 
 
 def test_a_rejection_ends_it_with_the_persons_words(ada, edo, waiting):
@@ -160,6 +161,7 @@ def test_a_role_is_required_of_each_person(ada, edo, asked):
         queue.claim(edo, ask.pk)
     assert eligibility.spot_of(edo, ask.pk, timezone.now()).place == "role"
     assert "Requires the role admin." in html(as_person(edo).get("/queue/"))
+    assert eligibility.out_for(edo, eligibility.open_of(edo, timezone.now())) == [ask.pk]
     for who in (ada, other):
         decide(who, ask)
     assert fresh(ask).status == "answered"
@@ -206,7 +208,8 @@ def test_the_deadline_says_how_many_approved(edo, waiting):
     assert call["reason"] == "no decision before the deadline, 1 of 2 approved: edo"
     step = steps_of(waiting.episode)[-1]
     assert [one["by"] for one in step["advice"]["decided"]] == ["edo"]
-    assert "1 of 2 approved: edo" in html(as_person(edo).get(f"/asks/{waiting.pk}/"))
+    page = html(as_person(edo).get(f"/asks/{waiting.pk}/"))
+    assert page.count("1 of 2 approved: edo.") == 2, "above, and in the record"
 
 
 def end_hold(**more):
@@ -275,6 +278,7 @@ def test_who_decided_is_asked_no_more(ada, edo, mina, waiting):
     decide(edo, waiting)
     assert eligibility.spot_of(edo, waiting.pk, now).place == "decided"
     assert eligibility.claimable(edo, now).count == 0 and eligibility.claimable(mina, now).count == 1
+    assert eligibility.out_for(edo, eligibility.open_of(edo, now)) == [waiting.pk]
     assert board.next_for(edo, now) is None and board.next_for(mina, now) == waiting
     subject = notifications.AskKind().read([waiting.pk])[waiting.pk]
     assert subject.recipients(now) == {ada.key, mina.key}

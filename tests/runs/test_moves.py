@@ -62,10 +62,10 @@ class Desk:
         batch = StepBatch.model_validate({"steps": [{"seq": one.last_seq + 1, "kind": "note", "content": "x"}]}).steps
         recording.append_steps(self.recorder(one), one.pk, batch)
 
-    def ask(self, one, question="Into which one?"):
+    def ask(self, one, question="Into which one?", **more):
         one.refresh_from_db()
         seq = one.last_seq + 1
-        wanted = AskOpen(key=f"q{seq}", episode=one.pk, seq=seq, question=question)
+        wanted = AskOpen(key=f"q{seq}", episode=one.pk, seq=seq, question=question, **more)
         return opening.open_ask(self.recorder(one), wanted)[0]
 
     def answer(self, ask, who=None, text="Into the oldest."):

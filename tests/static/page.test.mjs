@@ -252,6 +252,10 @@ test("the badge counts what a person can claim: skills, the senior's, and not wh
   assert.equal(canTake({ tier: "people", skills: ["tax", "law"] }, who), false);
   assert.equal(canTake({ tier: "senior" }, who), false);
   assert.equal(canTake({ tier: "senior", skills: ["law"] }, null), true);
+  const alone = { ...who, key: "user:3", role: "expert" };
+  assert.equal(canTake({ tier: "people", decided: ["user:3"] }, alone), false);
+  assert.equal(canTake({ tier: "people", decided: ["user:4"], role: "expert" }, alone), true);
+  assert.equal(canTake({ tier: "people", decided: [], role: "admin" }, alone), false);
   const asks = new Map();
   const listed = { tier: "people", deadline_at: "2026-01-01T00:02:00Z" };
   noteAsk({ type: "queue", asks: [{ id: "mine", ...listed }, { id: "theirs", ...listed }], declined: ["theirs"] }, asks);
