@@ -22,7 +22,12 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("sha256", models.CharField(max_length=64)),
-                ("media_type", models.CharField(max_length=10)),
+                (
+                    "media_type",
+                    models.CharField(
+                        max_length=10, choices=[("image/png", "PNG"), ("image/jpeg", "JPEG"), ("image/webp", "WebP")]
+                    ),
+                ),
                 ("width", models.IntegerField()),
                 ("height", models.IntegerField()),
                 ("size", models.IntegerField()),

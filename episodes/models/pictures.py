@@ -14,7 +14,9 @@ class Picture(models.Model):
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="pictures", db_index=False)
     sha256 = models.CharField(max_length=64)
-    media_type = models.CharField(max_length=10)
+    media_type = models.CharField(
+        max_length=10, choices=[("image/png", "PNG"), ("image/jpeg", "JPEG"), ("image/webp", "WebP")]
+    )
     width = models.IntegerField()
     height = models.IntegerField()
     size = models.IntegerField()

@@ -17,7 +17,7 @@ from awmclient.nouns.typed import TYPED_FIELDS, Option, ProposedCall
 from awmclient.schema import AnswerBody, AskOpen, EpisodeStart, Finish, Outcome, RunStart, StepBatch, TrainingStepReport
 from curriculum.record import taking, training
 from episodes.models import Episode, Run
-from episodes.record import pinning, recording
+from episodes.record import pictures, pinning, recording
 from experts.record import advising, attaching, opening, queue
 from exports.assembly import datasets
 from exports.assembly.building import Walk
@@ -32,6 +32,7 @@ from exports.select.curricula import reader_for
 from exports.select.selecting import entries_of, matching
 from reviews.record import annotating, correcting
 from reviews.visible.places import Place
+from tests.asking import picture
 from tests.browsing import as_person, html
 from tests.exports import canaries
 from tests.exports.pages.test_export_pages import built, store
@@ -67,9 +68,12 @@ def lived(actor, expert, key, text, **more):
     place = {"key": key, "run": run.pk, "expert": "plain", "split": "train", "parent": None}
     start = shaped(EpisodeStart, text, **{**place, **more})
     one, _ = recording.start_episode(actor, start)
-    steps = [{**step, "seq": seq} for seq, step in enumerate(steps_of(text), 1)]
+    row, _ = pictures.upload(actor, one.pk, picture(width=2))
+    uploaded = {"blob": row.sha256, "media_type": row.media_type, "width": row.width, "height": row.height}
+    steps = [{**with_picture(step, uploaded), "seq": seq} for seq, step in enumerate(steps_of(text), 1)]
     recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": steps}).steps)
     seq, asking = len(steps) + 1, canaries.planted(AskOpen, text, without=("thread", *TYPED_FIELDS))
+    asking = with_picture(asking, uploaded)
     ask, _ = opening.open_ask(
         actor, AskOpen.model_validate({**asking, "episode": one.pk, "key": key, "seq": seq, "turn": 3, "skills": None})
     )
@@ -89,6 +93,11 @@ def lived(actor, expert, key, text, **more):
     one.refresh_from_db()
     correcting.correct(expert, one, seq + 1, correcting.Better("message", text=text("correction")))
     return one
+
+
+def with_picture(fields, uploaded):
+    """A body whose pictures are this one, each with the words that were planted beside it."""
+    return {**fields, **({"pictures": [{**fields["pictures"][0], **uploaded}]} if "pictures" in fields else {})}
 
 
 def decided(actor, expert, one, seq, text):
@@ -180,6 +189,7 @@ ELSEWHERE = (
     *("AskOpen.episode", "AskOpen.group_key", "AskOpen.key", "AskOpen.skills", "AnswerBody.lease_token"),
     *("AnswerBody.nonce", "AnswerBody.tool_calls.name", "Briefing.author", "ToolCallStep.error"),
     *("correction", "pinned", "tag"),
+    *("Message.pictures.blob", "assistant.pictures.blob", "AskOpen.pictures.blob"),
 )
 """What no row of `raw` has, because another value stands there or none does."""
 
