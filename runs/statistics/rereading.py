@@ -94,8 +94,9 @@ def worth(fork: ForkFinding, prior: ChangePrior, first_prior: ChangePrior) -> Ch
 def share_wrong(pairs: Sequence[tuple[float, Arms, Arms]]) -> tuple[float, float, float]:
     """Return the share of pairs that have no effect or the opposite one, with an interval that holds that of either
     reading: from the chance of each, and its arms by the outcomes that count and by the first ones."""
-    (mean, *ends), (_, *first) = (share_of([(pair[0], *pair[reading]) for pair in pairs]) for reading in (1, 2))
-    return mean, min(ends[0], first[0]), max(ends[1], first[1])
+    mean, low, high = share_of([(chance, *now) for chance, now, _ in pairs])
+    _, least, most = share_of([(chance, *first) for chance, _, first in pairs])
+    return mean, min(low, least), max(high, most)
 
 
 def campaign(now: CampaignFinding, first: CampaignFinding) -> CampaignFinding:

@@ -75,14 +75,19 @@ def worth_of(treated: ForkArm, control: ForkArm, prior: ChangePrior) -> ChangeWo
     chance, keeps = _does_something(delta, variance, prior), prior.spread / (prior.spread + variance)
     mean, spread = keeps * delta, math.sqrt(keeps * variance)
 
+    def doing(at: float) -> float:
+        return chance * NORMAL.cdf((at - mean) / spread)
+
     def below(at: float) -> float:
-        nothing = (1 - chance) if at >= 0 else 0.0
-        return nothing + chance * NORMAL.cdf((at - mean) / spread)
+        return doing(at) + (1 - chance if at >= 0 else 0.0)
 
     up = 1 if delta > 0 else -1
     wrong = 1 - chance + chance * NORMAL.cdf(-up * mean / spread)
 
     def quantile(share: float) -> float:
+        # a search ends beside the changes that do nothing, and its interval would leave them out
+        if doing(0.0) < share <= below(0.0):
+            return 0.0
         return max(-1.0, min(1.0, crossing(lambda at: below(at) - share, -1.0, 1.0, FINE)))
 
     return ChangeWorth(chance * mean, quantile(0.025), quantile(0.975), wrong)

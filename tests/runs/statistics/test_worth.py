@@ -45,6 +45,14 @@ def test_one_fork_is_read_by_the_prior_alone():
     assert (back.low, back.high) == (pytest.approx(-change.high, abs=1e-4), pytest.approx(-change.low, abs=1e-4))
 
 
+def test_interval_that_ends_at_nothing_holds_it():
+    """Four of four against none, of which 30% do nothing: the lower end was a millionth, so 15% missed the truth."""
+    change = worth.worth_of(ForkArm(4, 4, 4), ForkArm(4, 4, 0), worth.ChangePrior(0.3, 0.048))
+    assert change.low == 0 and 0 < change.mean < 0.3 < change.high
+    back = worth.worth_of(ForkArm(4, 4, 0), ForkArm(4, 4, 4), worth.ChangePrior(0.3, 0.048))
+    assert back.high == 0
+
+
 def test_share_of_wrong_pairs_has_a_wide_interval():
     arms = ForkArm(16, 16, 14), ForkArm(16, 16, 4)
     mean, low, high = worth.share_wrong([(0.02, *arms)] * 50)
