@@ -217,10 +217,12 @@ def _today(actor: Actor, since: datetime) -> list[tuple[str, str, str]]:
     faults = episodes.filter(state=EpisodeState.FAILED).count()
     verified = visibility.verdicts_of(actor).filter(at__gt=since)
     complete = verified.filter(reward_type="complete").count()
+    # as on *Metrics*: an ask that is open or was withdrawn neither was answered nor fell back
+    closed = asks["answered"] + asks["fell_back"]
     return [
         ("Asks answered", f"{asks['answered']:,}", f"{asks['mine']:,} by you" if asks["mine"] else ""),
         ("Median time to answer", _median(asks["median"]), ""),
-        ("Fell back", f"{asks['fell_back']:,}", f"of {asks['asked']:,}" if asks["asked"] else ""),
+        ("Fell back", f"{asks['fell_back']:,}", f"of {closed:,}" if closed else ""),
         ("Outcomes", f"{verified.count():,}", f"{complete:,} complete" if complete else ""),
         ("Failed (fault)", f"{faults:,}", ""),
     ]

@@ -145,6 +145,12 @@ def grouped(count: Any) -> str:
 
 
 @register.filter
+def asked(name: str) -> str:
+    """Return a name as the end of a question: one that ends with a question mark gets no second one."""
+    return name if name.endswith("?") else f"{name}?"
+
+
+@register.filter
 def or_null(cell: str | None) -> str:
     """Return the text of a table's cell, null as a muted word."""
     return _NULL if cell is None else cell

@@ -26,7 +26,7 @@ from people.requests.forms import text_of
 from reviews.errors import NothingToReview
 from reviews.models import Preference, Review
 from reviews.record import assigning, preferring
-from reviews.visible.pairs import OVERALL, WORDS, answers_of, content_of, letter_of, questions_of, shown_choice, sides
+from reviews.visible.pairs import WORDS, answers_of, content_of, letter_of, questions_of, shown_choice, sides
 
 STEPS = 400
 """Steps of each side that the page has; the rest is named."""
@@ -136,9 +136,9 @@ def prefer(request: MemberRequest, pk: str) -> HttpResponse:
     try:
         following = assigning.pull(request.actor, review.queue_id).review_id
     except NothingToReview:
-        messages.success(request, f"{OVERALL} {shown_choice(answer)}. No pair is left for you.")
+        messages.success(request, f"Last pair: {shown_choice(answer)}. No pair is left for you.")
         return redirect("review_queue", review.queue_id)
-    messages.success(request, f"{OVERALL} {shown_choice(answer)}.")
+    messages.success(request, f"Last pair: {shown_choice(answer)}.")
     return redirect("review", following)
 
 

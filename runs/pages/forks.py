@@ -160,6 +160,7 @@ def _form(actor: Actor, pk: str, seq: int, form: ForkForm, correction: str = "")
     kinds = [name for name in CHANGES if _fits(name, point, parent) and (policies or name != "policy")]
     call = {"name": step.get("name", ""), "arguments": step.get("arguments") or {}}
     named = [tool for tool in parent.tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
+    is_offered = call["name"] in [tool["name"] for tool in named]
     likely = forking.estimate(steps, point)
     tries = _tries(correction, parent.policy_kind)
     branches = 2 * (number_in(form.tries) or tries)
@@ -173,10 +174,11 @@ def _form(actor: Actor, pk: str, seq: int, form: ForkForm, correction: str = "")
         "seq": step["seq"],
         "step": step,
         "kinds": [(name, *CHANGES[name]) for name in kinds],
-        "kind": form.kind or ("advice" if is_ask(step) else kinds[0]),
+        # a call that no tool takes, as a question without an expert, is none to make again with other values
+        "kind": form.kind or ("advice" if is_ask(step) else _first_of(kinds, is_offered or not call["name"])),
         "tools": [tool["name"] for tool in named],
         "name": form.name or call["name"],
-        "arguments": form.arguments or json.dumps(call["arguments"], indent=2),
+        "arguments": form.arguments or json.dumps(call["arguments"] if is_offered else {}, indent=2),
         "recorded": {
             **call,
             "tools": [{"name": one["name"], "input_schema": one.get("input_schema")} for one in named],
@@ -191,6 +193,11 @@ def _form(actor: Actor, pk: str, seq: int, form: ForkForm, correction: str = "")
         "least": least,
         "is_script": parent.policy_kind == "script",
     }
+
+
+def _first_of(kinds: Sequence[str], can_repeat: bool) -> str:
+    """Return the change with which the form begins."""
+    return "words" if "words" in kinds and not can_repeat else kinds[0]
 
 
 def _can_continue(actor: Actor, pk: str, seq: int) -> bool:

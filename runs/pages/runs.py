@@ -195,7 +195,7 @@ def document_of(sent: QueryDict) -> PlanDocument:
     return plan_of(
         {
             "name": form.name,
-            "tasks": form.tasks.split() or {"scenarios": form.scenarios or ["*"], **split},
+            "tasks": re.findall(r"[^\s,;]+", form.tasks) or {"scenarios": form.scenarios or ["*"], **split},
             "arms": [
                 {"name": name, **preset.settings, **_own_settings(sent, name)}
                 for name, preset in ARMS.items()

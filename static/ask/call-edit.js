@@ -12,6 +12,7 @@ import { visible } from "../shell/visible-text.js";
  */
 
 const TYPES = { boolean: "boolean", object: "object" };
+const NULL = { type: "null", description: "text; null as the agent sent it" };
 
 /**
  * Return the shape of a call's fields: those of its schema, and those that the agent sent beside it.
@@ -20,7 +21,7 @@ const TYPES = { boolean: "boolean", object: "object" };
 export function shapeOfCall({ schema, arguments: given = {} }) {
   const shape = shapeOf(schema || {});
   const beside = entriesOf(given).filter(([name]) => !Object.hasOwn(shape.properties, name)).map(([name, value]) => [
-    name, { type: Array.isArray(value) ? "array" : isNumber(value) ? "number" : TYPES[typeof value] || "string" }]);
+    name, value === null ? NULL : { type: Array.isArray(value) ? "array" : isNumber(value) ? "number" : TYPES[typeof value] || "string" }]);
   return { ...shape, properties: ordered([...entriesOf(shape.properties), ...beside]) };
 }
 

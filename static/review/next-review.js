@@ -7,7 +7,7 @@ import { focusPart, hasFocus, keepFocus } from "../shell/key-rule.js";
 import { bind } from "../shell/keys.js";
 import { every, whenOver } from "../shell/page-life.js";
 import { post } from "../shell/post.js";
-import { refuse, say } from "../shell/toast.js";
+import { hush, refuse, say } from "../shell/toast.js";
 import { forget } from "./review-drafts.js";
 
 const BREATH_MS = 150; // the review that was swapped in is painted first
@@ -55,6 +55,7 @@ async function swapping(job) {
  */
 function again(page, start) {
   isKnown = true;
+  hush();
   showSame(contentOf(page), start);
   const beside = /** @type {HTMLElement | null} */ (document.querySelector("[data-revealed]"));
   beside?.scrollIntoView({ block: "nearest" });

@@ -41,6 +41,13 @@ export function say(words, bad = false, way = null) {
   saying = setTimeout(() => { line.hidden = true; }, 6000);
 }
 
+/** Take the words at the foot of the page away: another item is shown, of which they are not so. */
+export function hush() {
+  const line = /** @type {HTMLElement | null} */ (document.querySelector("[data-said]"));
+  clearTimeout(saying);
+  if (line) line.hidden = true;
+}
+
 /**
  * Show a refusal in the page's line for it, until something is saved.
  * @param {string} words

@@ -62,7 +62,7 @@ def test_pairs_are_compared_by_keys_and_undone(house, person):
     page.keyboard.press("n")
     expect(page.locator("[data-question]").nth(1).locator("input:checked")).to_have_value("neither")
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_role("status").filter(has_text="Which is better? B.")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="Last pair: B.")).to_be_visible()
     assert page.url != first
     press(page, "z")
     expect(page.get_by_text("Undone. Answer again.")).to_be_visible()
@@ -70,7 +70,7 @@ def test_pairs_are_compared_by_keys_and_undone(house, person):
     for letter in "a=":
         press(page, letter)
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_text("Which is better? A.")).to_be_visible()
+    expect(page.get_by_text("Last pair: A.")).to_be_visible()
     for letter in "nn":
         press(page, letter)
     page.keyboard.press("Control+Enter")

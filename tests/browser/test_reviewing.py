@@ -253,6 +253,7 @@ def test_three_keys_give_a_decision_and_the_next_review(house, person):
     page.keyboard.press("Control+Enter")
     shown = page.locator("[data-revealed]")
     expect(shown).to_contain_text("Your verdict differs from the verifier")
+    expect(page.locator("[data-said]")).to_be_hidden()  # it said of the review before that the verifier agrees
     for seen in ("[data-revealed] h2", "[data-reason='3']", "[data-change] summary"):  # without scrolling
         expect(page.locator(seen)).to_be_in_viewport()
     decides_with_the_focus_in_it_alone(page)

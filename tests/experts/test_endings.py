@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 
 import pytest
@@ -163,6 +164,14 @@ def test_the_frame_of_an_end_carries_its_sentence(asked, monkeypatch):
 def test_a_notice_that_is_not_sent_names_the_state(asked):
     standing = notifications.AskSubject(fell_back(asked(), "declined")).standing("people", timezone.now())
     assert standing.why == "Not sent: the ask was already closed (fell back)."
+
+
+def test_home_counts_fallbacks_of_asks_that_ended_as_metrics_does(ada, asked):
+    fell_back(asked(), "declined")
+    closing.cancel(ada, asked("And this?").pk)
+    asked("And that?")
+    seen = " ".join(re.sub("<[^>]+>", " ", html(as_person(ada).get("/"))).split())
+    assert "Fell back 1 of 1 " in seen
 
 
 def test_home_does_not_call_the_desk_empty_while_models_answer(ada, project, models):

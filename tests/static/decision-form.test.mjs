@@ -5,6 +5,7 @@ import { test } from "node:test";
 import { parseExact, writeExact } from "../../static/forms/exact-json.js";
 import { breakWords, changedIn, decisionOn, editOf, shapeOfCall } from "../../static/ask/call-edit.js";
 import { choiceOf } from "../../static/ask/decision-form.js";
+import { helpOf } from "../../static/forms/schema-form.js";
 import { coverWords } from "../../static/ask/standing-answer.js";
 
 const schema = { type: "object", required: ["amount"], properties: { amount: { type: "number", minimum: 1, maximum: 249 } } };
@@ -15,6 +16,14 @@ test("a call has fields for what its schema names and for what the agent sent be
   const types = Object.fromEntries(Object.entries(shapeOfCall(call).properties).map(([name, one]) => [name, one.type]));
   assert.deepEqual(types, { amount: "number", order: "number", lines: "array", note: "string" });
   assert.deepEqual(Object.keys(shapeOfCall({ id: "1", name: "x", arguments: { constructor: 1 } }).properties), ["constructor"]);
+});
+
+test("an argument that is null and that no schema names becomes a text, or stays null", () => {
+  const sent = { id: "1", name: "x", arguments: { note: null, amount: 5 } };
+  const edited = (texts) => decisionOn(sent, { id: "1", verdict: "edit", texts: { note: "null", amount: "5", ...texts } }, 1);
+  assert.deepEqual(edited({ note: "hello" }), { decision: { id: "1", verdict: "edit", arguments: { note: "hello", amount: 5 } }, problem: "" });
+  assert.equal(edited({ amount: "6" }).decision.arguments.note, null);
+  assert.equal(helpOf(shapeOfCall(sent).properties.note), "text; null as the agent sent it");
 });
 
 test("an edit keeps every digit and names what does not fit", () => {

@@ -60,7 +60,7 @@ def test_answer_goes_to_the_next_pair_and_is_undone_there(rita, queue):
     chosen = sides(rita, row.review)[1].pk
     assert (row.choice == "first") == (chosen == row.review.episode_id) and row.answers == {CLEARER: "equal"}
     shown = html(page.get(second))
-    assert f"{OVERALL} B." in shown and "Undo last answer" in shown
+    assert "Last pair: B." in shown and "Undo last answer" in shown
     again = page.post(command(second.rstrip("/").rpartition("/")[2], "undo-answer")).url
     assert again == first and "Undone. Answer again." in html(page.get(again))
     assert not Preference.objects.counted().exists()

@@ -40,10 +40,12 @@ def test_form_launches_a_run_and_opens_it(ada):
     assert "No runs yet." in html(client.get("/runs/"))
     preview = client.get("/runs/preview", FORM | {"tasks": "helpdesk_1/0 library_1/0"})
     assert "2 tasks × 2 arms × 1 seed: 4 episodes." in html(preview)
+    assert "2 tasks" in html(client.get("/runs/preview", FORM | {"tasks": "helpdesk_1/0, library_1/0;"}))
     page = html(client.post("/runs/", FORM | {"tasks": "helpdesk_1/0 library_1/0"}, follow=True))
     assert "Does &lt;i&gt;advice help?" in page and "0 of\n" in page and "helpdesk_1" in page
     plan = Plan.objects.get()
     assert plan.state == "running" and plan.tries.count() == 4
+    assert "Cancel the run Does &lt;i&gt;advice help?</h2>" in page, "one question mark"
     said = client.get(f"/runs/{plan.pk}/plan.yaml")
     assert said.headers["Content-Disposition"].startswith("attachment") and "script:oracle" in html(said)
 

@@ -399,6 +399,14 @@ def test_pages_of_a_fork_show_form_refusal_and_branches(parent, ada, edo):
     assert re.search(r'name="tries"\s+inputmode="numeric"\s+value="1"', form)
     assert re.search(r'/episodes/"\s+aria-current="page"', form), "the tab is marked"
     assert "no choice of the agent" in html(browser.get(f"/episodes/{parent.pk}/fork?step=1"))
+    recorded = Step.objects.filter(episode=parent, seq=seq)
+    body = recorded.get().body
+    recorded.update(body=body.replace('"add_row"', '"ask_expert"'))
+    unoffered = html(browser.get(f"/episodes/{parent.pk}/fork?step={seq}"))
+    recorded.update(body=body)
+    assert re.search(r'value="words"\s+checked', unoffered) and ">{}</textarea>" in unoffered, (
+        "no tool takes its values"
+    )
     given = {"seq": str(seq), "kind": "call", "name": "add_row", "arguments": "{", "tries": "1"}
     refused = browser.post(f"/episodes/{parent.pk}/fork", given)
     assert refused.status_code == 422 and "The arguments are not valid JSON" in html(refused)
