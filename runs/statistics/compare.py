@@ -435,8 +435,8 @@ def _running(looks: Sequence[Sequence[_Round]], state: str, alpha: float) -> Run
         words = sentences.shown_while_running(_where(of, place, within), verdict, crossed[2], span)
         return Running(e, read, planned, span, verdict, since, words)
     place = next((number for number, one in enumerate(rounds) if len(one.read) < one.planned), len(rounds) - 1)
-    within, of, in_round = _within(rounds, place) if rounds else (0, 0, "")
-    return Running(e, read, planned, span, "none", None, sentences.not_shown(state, within, of, in_round))
+    done, size, in_round = _within(rounds, place) if rounds else (0, 0, "")
+    return Running(e, read, planned, span, "none", None, sentences.not_shown(state, done, size, in_round))
 
 
 def _places(rounds: Iterable[_Round]) -> Iterator[tuple[int, int, int]]:
