@@ -98,8 +98,9 @@ test-next-django:
 # Real coding agents from npm, 1 GB, with our hook and a model endpoint of this machine
 test-hooks: install-dev
 	@mkdir -p .venv-hooks
-	@test -x .venv-hooks/node_modules/.bin/claude -a -x .venv-hooks/node_modules/.bin/codex || \
-	  (cd .venv-hooks && npm install --silent --no-audit --no-fund --prefix . @anthropic-ai/claude-code@2.1.197 @openai/codex@0.171.0 && \
+	@test -x .venv-hooks/node_modules/.bin/claude -a -x .venv-hooks/node_modules/.bin/codex -a -x .venv-hooks/node_modules/.bin/opencode || \
+	  (cd .venv-hooks && npm install --silent --no-audit --no-fund --prefix . @anthropic-ai/claude-code@2.1.197 @openai/codex@0.171.0 opencode-ai@1.18.33 && \
+	  node node_modules/opencode-ai/postinstall.mjs && \
 	  node node_modules/@anthropic-ai/claude-code/install.cjs)
 	@$(PY) -m pytest -m hooks tests/coding_agents
 

@@ -6,6 +6,7 @@
     session      one session's episode, over many processes
     local        whether a prompt was answered in the terminal
     running      one call of a hook
+    opencode     the plugin that OpenCode loads
     installing   the tools' own settings
 
 A tool starts a process for each event and waits for it, so these modules import nothing else of awmclient: pydantic

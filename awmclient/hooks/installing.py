@@ -21,7 +21,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from awmclient.hooks.desk import DeskAway, DeskCalls, HookSettings, Refusal, settings_file, write_private
-from awmclient.hooks.tools import TOOLS, ClaudeCode
+from awmclient.hooks.opencode import plugin_of
+from awmclient.hooks.tools import TOOLS, UNABLE, ClaudeCode, OpenCode
 
 MARK = "awmclient hook run"
 MARGIN_S = 60
@@ -37,10 +38,13 @@ def command(words: list[str]) -> int:
     """Run one command of `awmclient hook`. Return its exit status."""
     parser = argparse.ArgumentParser(prog="awmclient hook", description="Answer a coding agent's prompts at a desk.")
     parser.add_argument("what", choices=("install", "uninstall", "status"))
-    parser.add_argument("tool", choices=sorted(TOOLS))
+    parser.add_argument("tool", choices=sorted([*TOOLS, *UNABLE]))
     parser.add_argument("--url", help="the dashboard; default AWMWEB_URL, or the one of the last install")
     parser.add_argument("--deadline", type=int, help="how long a prompt waits at the desk, in seconds")
     args = parser.parse_args(words)
+    if args.tool in UNABLE:
+        print(f"{args.tool}: {UNABLE[args.tool]}", file=sys.stderr)
+        return 1
     tool = TOOLS[args.tool]
     try:
         if args.what == "install":
@@ -74,9 +78,7 @@ def _install(tool: ClaudeCode, url: str | None, deadline_s: int | None) -> int:
         print(f"Not installed: {problem}", file=sys.stderr)
         return 1
     file = tool.settings()
-    fields = _without_ours(_read_settings(file))
-    _add(fields.setdefault("hooks", {}), tool, deadlines.get(tool.name, tool.deadline_s))
-    _write_settings(file, fields)
+    _put_in(tool, file, deadlines.get(tool.name, tool.deadline_s))
     settings.save()
     print(f"{tool.name}: installed in {file}")
     print(f"Prompts wait at {url} for {deadlines.get(tool.name, tool.deadline_s)} s, then in the terminal.")
@@ -90,16 +92,34 @@ def _uninstall(tool: ClaudeCode) -> int:
     if not _is_installed(file):
         print(f"{tool.name}: not installed in {file}")
         return 0
-    fields = _without_ours(_read_settings(file))
-    if fields or file.is_symlink():
-        _write_settings(file, fields)
-    else:
-        file.unlink()
+    _take_out(tool, file)
     print(f"{tool.name}: removed from {file}")
     if not any(_is_installed(other.settings()) for other in TOOLS.values()):
         settings_file().unlink(missing_ok=True)
         print(f"The token in {settings_file()} was removed, too.")
     return 0
+
+
+def _put_in(tool: ClaudeCode, file: Path, deadline_s: int) -> None:
+    """Write the hook into the settings of a tool, in place of an earlier one."""
+    if isinstance(tool, OpenCode):
+        if file.exists() and not _is_installed(file):
+            raise UnreadableSettings(f"{file} was not written by this command.")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_private(file, plugin_of(_program(tool)))
+        return
+    fields = _without_ours(_read_settings(file))
+    _add(fields.setdefault("hooks", {}), tool, deadline_s)
+    _write_settings(file, fields)
+
+
+def _take_out(tool: ClaudeCode, file: Path) -> None:
+    """Take the hook out of the settings of a tool; a file with nothing else goes."""
+    fields = {} if isinstance(tool, OpenCode) else _without_ours(_read_settings(file))
+    if fields or (file.is_symlink() and not isinstance(tool, OpenCode)):
+        _write_settings(file, fields)
+    else:
+        file.unlink()
 
 
 def _status(tool: ClaudeCode) -> int:

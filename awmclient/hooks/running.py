@@ -27,9 +27,14 @@ AWAY_S = 15.0
 LOG_MAX = 200_000
 
 
+class AnsweredElsewhere(SystemExit):
+    """The prompt that a hook waits for was answered in the terminal."""
+
+
 def main(name: str) -> int:
     """Handle the event that a tool has sent to this process."""
     signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGUSR1, _answered)
     return run(name, sys.stdin.buffer, sys.stdout)
 
 
@@ -100,8 +105,8 @@ def _ask(tool: ClaudeCode, event: Event, desk: DeskCalls, deadline_s: int) -> Pr
     except DeskAway:
         heard = "unreachable"
         raise
-    except SystemExit:
-        heard = "stopped"
+    except SystemExit as error:
+        heard = "" if isinstance(error, AnsweredElsewhere) else "stopped"
         raise
     finally:
         with HookedSession(tool, event, desk) as session:
@@ -141,6 +146,11 @@ def _wait(desk: DeskCalls, ask: str, until: float, terminal: Terminal) -> dict[s
 def _stop(number: int, frame: object) -> NoReturn:
     """End as a program does, so that the ask is withdrawn."""
     sys.exit(0)
+
+
+def _answered(number: int, frame: object) -> NoReturn:
+    """End because the terminal was first, so that the ask is withdrawn with this reason."""
+    raise AnsweredElsewhere(0)
 
 
 def _private(file: str, flags: int) -> int:

@@ -124,7 +124,30 @@ class Codex(ClaudeCode):
         return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "hooks.json"
 
 
-TOOLS: dict[str, ClaudeCode] = {tool.name: tool for tool in (ClaudeCode(), Codex())}
+class OpenCode(ClaudeCode):
+    """OpenCode: the plugin of `opencode.py` runs the hook beside its own dialog, and the first answer counts."""
+
+    name = "opencode"
+    label = "OpenCode"
+    can_edit = False
+
+    def settings(self) -> Path:
+        home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+        return Path(os.environ.get("OPENCODE_CONFIG_DIR") or Path(home) / "opencode") / "plugins" / "awmclient.js"
+
+    def reply(self, event: Event, decision: PromptDecision) -> dict[str, Any]:
+        """Return what the plugin sends as the reply to a prompt. Never `always`: standing answers are the desk's."""
+        if decision.verdict == "reject":
+            return {"reply": "reject", "message": decision.reason or REJECTED}
+        return {"reply": "once"}
+
+
+TOOLS: dict[str, ClaudeCode] = {tool.name: tool for tool in (ClaudeCode(), Codex(), OpenCode())}
+UNABLE = {
+    "gemini": "Gemini CLI has no hook that answers its prompt: BeforeTool can deny a call and not approve one, and"
+    " Notification only observes. A hook that fails would leave the call to a policy that allows it."
+}
+"""Coding agents that no hook can answer for, and why."""
 
 QUESTIONS = "AskUserQuestion"
 

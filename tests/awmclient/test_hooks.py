@@ -18,7 +18,7 @@ from awmclient.hooks.desk import DeskAway, HookSettings, Refusal, settings_file
 from awmclient.hooks.local import Terminal
 from awmclient.hooks.session import WITHDRAWN, HookedSession
 from awmclient.hooks.shown import DIFF_FROM, LINES_MAX, LISTED, PLACE, VALUE_MAX, bounded, context_of, unusual
-from awmclient.hooks.tools import TOOLS, Event, decision_of, wants
+from awmclient.hooks.tools import TOOLS, Event, PromptDecision, decision_of, wants
 
 OTHERS = {
     "theme": "dark",
@@ -32,14 +32,14 @@ CALL = Event("permission", "s", cwd="/work", name="Bash", arguments={"command": 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
     """Settings of tools and hooks are in a folder of the test, and every desk can be reached."""
-    for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+    for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "OPENCODE_CONFIG_DIR"):
         monkeypatch.setenv(variable, str(tmp_path / variable))
     monkeypatch.setenv("AWMWEB_TOKEN", "secret-token")
     monkeypatch.setattr(installing, "_problem_of", lambda settings: "")
     return tmp_path
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("tool", ["claude-code", "codex"])
 def test_install_and_uninstall_leave_other_settings(tool):
     file = TOOLS[tool].settings()
     file.parent.mkdir(parents=True)
@@ -52,6 +52,29 @@ def test_install_and_uninstall_leave_other_settings(tool):
     assert main(["hook", "status", tool]) == 0
     assert main(["hook", "uninstall", tool]) == 0 and json.loads(file.read_text()) == OTHERS
     assert main(["hook", "status", tool]) == 1 and not settings_file().exists()
+
+
+def test_plugin_of_opencode_is_a_file_of_its_own(capsys):
+    file = TOOLS["opencode"].settings()
+    for _ in range(2):  # the second time replaces the first
+        assert main(["hook", "install", "opencode", "--url", "https://desk"]) == 0
+    text = file.read_text()
+    assert '"hook", "run", "opencode"' in text and "secret-token" not in text
+    assert main(["hook", "status", "opencode"]) == 0
+    assert main(["hook", "uninstall", "opencode"]) == 0 and not file.exists() and not settings_file().exists()
+    file.write_text("export const Other = 1")
+    assert main(["hook", "install", "opencode", "--url", "https://desk"]) == 1
+    assert file.read_text() == "export const Other = 1" and "Nothing was changed." in capsys.readouterr().err
+
+
+def test_reply_to_opencode_is_never_for_always():
+    replies = [TOOLS["opencode"].reply(CALL, PromptDecision(verdict, "person")) for verdict in ("approve", "reject")]
+    assert replies == [{"reply": "once"}, {"reply": "reject", "message": "A person rejected this call."}]
+
+
+def test_tool_without_a_hook_says_why(capsys):
+    assert main(["hook", "install", "gemini", "--url", "https://desk"]) == 1
+    assert "no hook that answers its prompt" in capsys.readouterr().err and not settings_file().exists()
 
 
 def test_token_is_private_and_not_in_the_tools_settings(capsys):

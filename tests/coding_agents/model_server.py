@@ -1,6 +1,6 @@
 """A model endpoint for coding agents: each request gets the turn of a script that its conversation has come to.
 
-Speaks Anthropic's Messages API and OpenAI's Responses API, streamed, as far as the programs need it.
+Speaks Anthropic's Messages API, OpenAI's Responses API and chat completions, streamed, as far as the programs need it.
 """
 
 from __future__ import annotations
@@ -56,6 +56,22 @@ def _responses(turn) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "response.completed", {"response": {"id": "resp", "usage": usage}}
 
 
+def _chat(turn) -> Iterator[dict[str, Any]]:
+    """Yield chunks of a chat completion."""
+    head = {"id": "chat", "object": "chat.completion.chunk", "created": 1, "model": "local"}
+    delta: dict[str, Any] = {"role": "assistant"}
+    for index, block in enumerate(turn):
+        if block["type"] == "tool_use":
+            function = {"name": block["name"], "arguments": json.dumps(block["input"])}
+            delta["tool_calls"] = [{"index": index, "id": block["id"], "type": "function", "function": function}]
+        else:
+            delta["content"] = block["text"]
+    yield {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    stop = "tool_calls" if "tool_calls" in delta else "stop"
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    yield {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": stop}], "usage": usage}
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Any
@@ -65,12 +81,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+        if self.path.endswith("/chat/completions"):
+            turn = self._turn(body, "messages", '"role": "tool"') if body.get("tools") else [text("a title")]
+            lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in _chat(turn)]
+            self._send("".join([*lines, "data: [DONE]\n\n"]).encode(), "text/event-stream")
+            return
         is_responses = self.path.split("?")[0].endswith("/responses")
         if not is_responses and not self.path.split("?")[0].endswith("/messages"):
             self._send(b'{"input_tokens": 1}', "application/json")
             return
         # requests without tools are for titles and the like
-        turn = self._turn(body, is_responses) if body.get("tools") else [text("a title")]
+        place = ("input", '"type": "function_call_output"') if is_responses else ("messages", '"type": "tool_result"')
+        turn = self._turn(body, *place) if body.get("tools") else [text("a title")]
         events = (_responses if is_responses else _messages)(turn)
         lines = [f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n" for name, data in events]
         self._send("".join(lines).encode(), "text/event-stream")
@@ -80,12 +102,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET
 
-    def _turn(self, body, is_responses):
-        entries = body["input"] if is_responses else body["messages"]
-        results = ("function_call_output",) if is_responses else ("tool_result",)
-        done = json.dumps(entries).count(f'"type": "{results[0]}"')
+    def _turn(self, body, entries, result):
+        """Return the turn after as many results as the conversation has."""
         self.server.bodies.append(body)
-        return self.server.script[min(done, len(self.server.script) - 1)]
+        return self.server.script[min(json.dumps(body[entries]).count(result), len(self.server.script) - 1)]
 
     def _send(self, data, kind):
         self.send_response(200)

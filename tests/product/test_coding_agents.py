@@ -253,7 +253,8 @@ def test_answer_of_a_program_leaves_it_to_the_terminal(tool, house, expert, is_a
     assert [ask["status"] for ask in asks_of(tool, expert, "answered")] == ["answered"]
 
 
-def test_stopped_hook_withdraws_its_ask(tool, agent, expert):
+@pytest.mark.parametrize(("number", "heard"), [(signal.SIGTERM, "stopped"), (signal.SIGUSR1, "")])
+def test_stopped_hook_withdraws_its_ask(tool, agent, expert, number, heard):
     command = installing._program(TOOLS["claude-code"])
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     sent = tool.sent("PermissionRequest", tool_name="Bash", tool_input=COMMAND)
@@ -261,11 +262,11 @@ def test_stopped_hook_withdraws_its_ask(tool, agent, expert):
     process.stdin.write(json.dumps(sent).encode())
     process.stdin.close()
     ask = until(lambda: next(iter(asks_of(tool, expert)), None), 30)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     assert process.wait(30) == 0 and process.stdout is not None and process.stdout.read() == b""
     assert agent.get(f"/asks/{ask['id']}").json()["status"] == "cancelled"
     tool.hook("Stop", last_assistant_message="Stopped.")
-    assert WITHDRAWN["stopped"] in [step.get("content") for step in steps_of(agent, ask)]
+    assert WITHDRAWN[heard] in [step.get("content") for step in steps_of(agent, ask)]
 
 
 def test_prompts_at_once_keep_their_order_in_the_episode(tool, agent, expert):
