@@ -27,7 +27,7 @@ _LATE = re.compile(rf"after (?P<percent>\d{{1,2}})% => (?P<group>\S.{{0,{GROUP_C
 
 @dataclass(frozen=True)
 class QuorumRule:
-    """Calls of these tools need so many people, perhaps of one role."""
+    """Calls of these tools need this number of people, perhaps of one role."""
 
     tools: str
     of: int

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from playwright.sync_api import expect
 
@@ -29,8 +31,20 @@ def ask(house):
         body = {"key": "q", "episode": episode, "seq": 1, "question": "May I refund order 7?", "deadline_s": 3000}
         typed = {"kind": "approval", "calls": CALLS, "on_timeout": "reject"}
         pk = loop.post("/asks", json={**body, **typed}).json()["id"]
+        done = threading.Event()
+        waiting = threading.Thread(target=wait, args=(house, pk, done))
+        waiting.start()
         yield pk, lambda: loop.get(f"/asks/{pk}").json()
+        done.set()
+        waiting.join()
         loop.post(f"/episodes/{episode}/finish", json={"stop_reason": "done"})
+
+
+def wait(house, pk, done):
+    """Wait as an agent does, so that its episode lives however long the pages take."""
+    with house.http(house.token("agent")) as loop:
+        while not done.wait(5):
+            loop.get(f"/asks/{pk}")
 
 
 def approve(page, url):
