@@ -23,7 +23,7 @@ COMPLETE, OTHERS = (2, 4, 6), (3, 5, 7)
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedTry:
     """A try in one way to count it. `accepted` is None if people judged nothing of it; `is_assumed`: its outcome is not
     the verifier's."""
 
@@ -34,7 +34,7 @@ class Judged:
     is_assumed: bool = False
 
 
-Way = Sequence[Judged]
+Way = Sequence[JudgedTry]
 Estimate = tuple[float, Interval]
 
 
@@ -45,7 +45,7 @@ def ways_of(seen: Iterable[tuple[Mapping[str, Any], bool | None, bool]], arm: st
     fills = [None, True, False] if any(row.get("accepted", True) is None for row, _, _ in rows) else [None]
     for fill in fills:
         yield [
-            Judged(row["task"], row["arm"], bool(complete), _accepted(row, arm, fill), is_assumed)
+            JudgedTry(row["task"], row["arm"], bool(complete), _accepted(row, arm, fill), is_assumed)
             for row, complete, is_assumed in rows
         ]
 
@@ -84,7 +84,7 @@ def _hull(estimates: Iterable[Estimate | None]) -> Estimate | None:
     return every[0][0], (min(low for low, _ in spans), max(high for _, high in spans))
 
 
-def _counts(tries: Iterable[tuple[Judged, float]]) -> Counts:
+def _counts(tries: Iterable[tuple[JudgedTry, float]]) -> Counts:
     counts: Counts = {}
     for each, weight in tries:
         row = counts.setdefault(each.task, [0.0] * 8)
