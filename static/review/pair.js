@@ -52,6 +52,7 @@ function nameMissing(event, questions) {
   problem.textContent = missingText(missing.map((one) => one.querySelector("legend").textContent.trim()));
   problem.hidden = false;
   focusPart(firstIn(missing[0]));
+  missing[0].scrollIntoView({ block: "center" }); // on a phone it is off the screen
 }
 
 /** @param {HTMLFormElement} form */
