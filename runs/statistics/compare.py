@@ -435,8 +435,9 @@ def _running(looks: Sequence[Sequence[_Round]], state: str, alpha: float) -> Run
         words = sentences.shown_while_running(_where(of, place, within), verdict, crossed[2], span)
         return Running(e, read, planned, span, verdict, since, words)
     place = next((number for number, one in enumerate(rounds) if len(one.read) < one.planned), len(rounds) - 1)
-    done, size, in_round = _within(rounds, place) if rounds else (0, 0, "")
-    return Running(e, read, planned, span, "none", None, sentences.not_shown(state, done, size, in_round))
+    done, size = (len(rounds[place].read), rounds[place].planned) if rounds else (0, 0)
+    words = sentences.not_shown(state, done, size, sentences.in_round(place, len(rounds)))
+    return Running(e, read, planned, span, "none", None, words)
 
 
 def _places(rounds: Iterable[_Round]) -> Iterator[tuple[int, int, int]]:
@@ -446,16 +447,7 @@ def _places(rounds: Iterable[_Round]) -> Iterator[tuple[int, int, int]]:
 
 
 def _where(rounds: Sequence[_Round], place: int, within: int) -> str:
-    return f"{within} of {rounds[place].planned}{_in_round(rounds, place)}"
-
-
-def _within(rounds: Sequence[_Round], place: int) -> tuple[int, int, str]:
-    """Return how many tasks of a round were read, of how many, and which round that is."""
-    return len(rounds[place].read), rounds[place].planned, _in_round(rounds, place)
-
-
-def _in_round(rounds: Sequence[_Round], place: int) -> str:
-    return f" in round {place + 1} of {len(rounds)}" if len(rounds) > 1 else ""
+    return f"{within} of {rounds[place].planned}{sentences.in_round(place, len(rounds))}"
 
 
 def _exclusions(tasks: Mapping[str, _Task], claim: Statement) -> Exclusions:

@@ -119,20 +119,25 @@ def shown_while_running(where: str, verdict: str, e: float, span: Interval) -> s
     return f"{sentence}{span_text(span)}."
 
 
+def in_round(place: int, rounds: int) -> str:
+    """Return which round of seeds that is; "" for the only one."""
+    return f" in round {place + 1} of {rounds}" if rounds > 1 else ""
+
+
 def not_shown(
-    state: str, read: int, planned: int, in_round: str = "", *, noun: str = "task", what: str = "Nothing shown"
+    state: str, read: int, planned: int, where: str = "", *, noun: str = "task", what: str = "Nothing shown"
 ) -> str:
     """Return what the anytime statement says while it has shown nothing: `read` of the `planned` were read, in their
-    planned order; `what` is not shown of a run that goes on."""
+    planned order, `where` names their round; `what` is not shown of a run that goes on."""
     if state == "stopped":
-        at = f"{read} of {planned}{in_round}"
+        at = f"{read} of {planned}{where}"
         return f"Stopped at {at} by a person: only the anytime statement applies. Nothing shown."
     look = "You can look as often as you like."
     if read or not planned:
-        return f"{what} yet on the first {read:,} of {count(planned, noun)}{in_round}. {look}"
+        return f"{what} yet on the first {read:,} of {count(planned, noun)}{where}. {look}"
     if planned == 1:
-        return f"No result yet: the only {noun}{in_round} is not finished. {look}"
-    first = f"the first of {planned:,}{in_round} is not finished"
+        return f"No result yet: the only {noun}{where} is not finished. {look}"
+    first = f"the first of {planned:,}{where} is not finished"
     return f"No result yet: {noun}s are read in their planned order, and {first}. {look}"
 
 

@@ -72,7 +72,7 @@ export function nextAfter(all, at) {
 }
 
 /**
- * Select the row after one that is done. A folded group stays folded: its head stands for the one that comes next, whose key is returned.
+ * Select the row after one that is done. A folded group stays folded: its head is selected for the one that comes next, whose key is returned.
  * @param {HTMLElement} row
  */
 export function moveOn(row) {
