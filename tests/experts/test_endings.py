@@ -166,7 +166,7 @@ def test_a_notice_that_is_not_sent_names_the_state(asked):
     assert standing.why == "Not sent: the ask was already closed (fell back)."
 
 
-def test_home_counts_fallbacks_of_asks_that_ended_as_metrics_does(ada, asked):
+def test_home_counts_fallbacks_of_ended_asks_as_metrics_does(ada, asked):
     fell_back(asked(), "declined")
     closing.cancel(ada, asked("And this?").pk)
     asked("And that?")

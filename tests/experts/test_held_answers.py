@@ -147,7 +147,7 @@ def test_a_repeated_press_is_the_same_held_answer(edo, asked):
     assert Advice.objects.count() == 1 and fresh(ask).is_open
 
 
-def test_another_text_under_the_nonce_of_a_held_answer_is_refused(edo, asked):
+def test_other_words_under_the_nonce_of_a_held_answer_fail(edo, asked):
     """A page that is open twice has one draft and one nonce: words that do not go are never called sent."""
     ask = asked()
     lease = queue.claim(edo, ask.pk)
