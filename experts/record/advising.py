@@ -29,8 +29,8 @@ from experts.find.similar import began_with, kept, origins
 from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Desk, Draft, Privilege
 from experts.record import attaching, closing, counting, queue, tagging
 from experts.rules import routing, second_look
-from experts.rules.decisions import Misfit, checked
-from experts.rules.quorum import is_mixed
+from experts.rules.decisions import checked
+from experts.rules.quorum import refuse_mixed
 from experts.rules.suggested_calls import refuse_unfit
 from experts.who.counting import refuse_uncounted
 from experts.who.policies import desk_read_with
@@ -155,11 +155,8 @@ def check(ask: Ask, text: str, tool_calls: list[ToolCall] | None, decision: Any)
         if tool_calls:
             raise Invalid("tool_calls: a typed ask is answered with a decision, without suggested calls.")
         fit = checked(ask.typed, decision, _tools_of(ask))
-        if ask.quorum_of > 1 and is_mixed(fit):
-            raise Misfit(
-                f"decision.calls: this approval needs {ask.quorum_of} people, and a rejection ends it. Reject every "
-                "call, or none of them."
-            )
+        if ask.quorum_of > 1:
+            refuse_mixed(ask.quorum_of, fit)
         return fit
     if decision is not None:
         raise Invalid("decision: this ask is a question. Answer with a text.")

@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Any, get_args
 
 from awmclient.nouns.typed import QUORUM_LEAST, QUORUM_MOST, DecidingRole
+from experts.rules.decisions import Misfit
 from experts.rules.risk import PATTERN_CHARS, is_high
 
 HIGH_RISK = "high-risk"
@@ -97,10 +98,14 @@ def verdict_of(decision: Mapping[str, Any] | None) -> str:
     return next((one for one in ("reject", "edit") if one in verdicts), "approve")
 
 
-def is_mixed(decision: Mapping[str, Any] | None) -> bool:
-    """Return whether a decision rejects some calls and lets others run."""
+def refuse_mixed(of: int, decision: Mapping[str, Any] | None) -> None:
+    """Raise if a decision that several people share rejects some calls and lets others run."""
     verdicts = {one["verdict"] for one in (decision or {}).get("calls") or []}
-    return "reject" in verdicts and len(verdicts) > 1
+    if "reject" in verdicts and len(verdicts) > 1:
+        raise Misfit(
+            f"decision.calls: this approval needs {of} people, and a rejection ends it. Reject every call, or none of "
+            "them."
+        )
 
 
 def digest_of_decision(decision: Mapping[str, Any] | None) -> str:

@@ -92,7 +92,7 @@ def test_prompts_are_approved_and_rejected_at_the_desk(house, opencode):
     assert agent.get(path).json()["task"] == "Go on"
 
 
-def test_silence_and_the_terminal_leave_nothing_approved_by_the_desk(house, opencode):
+def test_silence_and_the_terminal_approve_nothing_at_the_desk(house, opencode):
     turns = [[command(1, "echo 1 > made1.txt")], [command(2, "echo 2 > made2.txt")], [text("Thanks.")]]
     with model(turns) as server:
         client, work = opencode(server, "--deadline", "10")
