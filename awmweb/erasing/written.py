@@ -60,6 +60,7 @@ EMPTIED: Sequence[tuple[type[Model], str, str, Mapping[str, Any]]] = (
     (Ruling, "author_key", "case__project", {"reason": WORD}),
     (ReviewDecline, "author_key", "review__queue__project", {"reason": ""}),
     (Decline, "author_key", "ask__project", {"reason": ""}),
+    (QuorumDecision, "author_key", "ask__project", {"calls_digest": ""}),
     (AskEvent, "actor_key", "ask__project", {"reason": ""}),
     # a campaign without its change makes no further fork
     (Campaign, "author_key", "project", {"change": {}, "name": WORD, "view": "", "query": ""}),
