@@ -88,5 +88,7 @@ def pictures_used(episodes: Collection[str]) -> list[str]:
 
 def drop_unused(pictures: Sequence[str]) -> int:
     """Delete those of these pictures that no episode has any more; return their number. The caller has locked them."""
+    if not pictures:  # for none of them Django sends no statement, and returns None
+        return 0
     used = PictureUse.objects.filter(picture=OuterRef("pk"))
     return Picture.objects.filter(~Exists(used), pk__in=pictures)._raw_delete("default")
