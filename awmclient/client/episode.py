@@ -199,7 +199,7 @@ class HttpEpisode:
         advice = await self.ask(question, **body)
         decided = {one.id: one for one in (advice.decision.calls if advice.decision else None) or []}
         silence = advice.reason or "no decision"
-        return [decided.get(call["id"]) or CallDecision.model_validate(rejected(call, silence)) for call in calls]
+        return [decided.get(call["id"]) or CallDecision(**rejected(call, silence)) for call in calls]
 
     async def _wait(self, asked: Question, cutoff: float, files: Sequence[tuple[str, bytes]]) -> Advice:
         loop = asyncio.get_running_loop()

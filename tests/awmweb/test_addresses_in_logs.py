@@ -24,8 +24,8 @@ from tests.commands import ROOT
 from tests.running import free_ports, until
 
 SECRET = "aF-7tA41TvwSq3vkbamR_-NrGUYN-H2oq4WoanUMFb8"
-KNOWN = re.compile(r"pk|\w+_id|slug|seq|scenario|task_idx|action|command|name|role")
-"""Names of what may be in a log: IDs, words of awmweb, names that an operator gave. Anything else is a secret."""
+KNOWN = re.compile(r"pk|\w+_id|slug|seq|scenario|task_idx|action|command|name|role|digest")
+"""Names of what may be in a log: IDs, digests, words of awmweb, names that an operator gave. Anything else is a secret."""
 
 
 def routes(patterns: list[URLPattern | URLResolver], before: str = "") -> Iterator[str]:

@@ -18,7 +18,7 @@ FORM = {"type": "object", "properties": {"amount": {"type": "number"}}}
 """What the schema of a form can be; any other object is refused there."""
 OF_KIND = {"approval": "calls", "choice": "options", "form": "response_schema"}
 """The one field of a typed ask that its kind has."""
-TEXTS = {"date-time": "2026-11-21T10:00:00Z", "binary": "x"}
+TEXTS = {"date-time": "2026-11-21T10:00:00Z", "binary": "x", "^[0-9a-f]{64}$": "0" * 64}
 
 
 def answers():
@@ -57,8 +57,8 @@ def grown(schema, shapes, inside=()):
         items = [schema["items"]] if "items" in schema else schema.get("prefixItems", [])
         return [list(values) for values in zip(*(grown(one, shapes, inside) for one in items), strict=True)]
     if kind == "string":
-        return [TEXTS.get(schema.get("format", ""), "x")]
-    return [{"integer": 1, "number": 1.5, "boolean": True, "object": {}}.get(kind)]
+        return [TEXTS.get(schema.get("format") or schema.get("pattern", ""), "x")]
+    return [{"integer": schema.get("minimum", 1), "number": 1.5, "boolean": True, "object": {}}.get(kind)]
 
 
 def of_kind(value, kind):
