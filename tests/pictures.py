@@ -32,3 +32,11 @@ def bomb(side: int = 30_000) -> bytes:
     rows = b"".join(squeezed.compress(row) for _ in range(side)) + squeezed.flush()
     head = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def vast(kind: str, mode: str, pixels: int, **options: object) -> bytes:
+    """Return a picture of one color with so many pixels, in few bytes."""
+    side = int(pixels**0.5)
+    written = io.BytesIO()
+    Image.new(mode, (side, side)).save(written, kind, **options)
+    return written.getvalue()

@@ -21,6 +21,7 @@ WAITS = {
     ("people/measures.py", "_ending.wait"): "a thread of its own",
     ("people/record/jobs.py", "child.wait"): "in `_room`: two threads of the worker for each command",
     ("people/record/jobs.py", "subprocess.run"): "in `_room`, likewise",
+    ("episodes/stored/decoding.py", "_one_child.acquire"): "in `_turn`, for at most `WAIT_S`",
     ("episodes/record/committer.py", "self._news.wait"): "a thread of its own",
     ("episodes/events.py", "time.sleep"): "a thread of its own",
     ("episodes/stored/decoding.py", "subprocess.run"): "in `_turn`: two threads for a sender, four for all",

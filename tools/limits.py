@@ -30,6 +30,7 @@ LIMITS: dict[str, list[tuple[str, str]]] = {
         ("Pictures of an episode, at most", "episodes.record.pictures.MOST_PICTURES"),
         ("Pictures of an episode together have at most", "episodes.record.pictures.MOST_BYTES"),
         ("Reading a picture takes at most", "episodes.stored.decoding.CHILD_S"),
+        ("Reading a picture takes a memory of at most", "episodes.stored.decode_picture.MEMORY_BYTES"),
         ("The wheel is handed back, unless it is renewed, after", "episodes.record.steering.LEASE_S"),
         ("The wheel is handed back without an order after", "episodes.record.steering.IDLE_S"),
         ("The wheel is handed back in any case after", "episodes.record.steering.LONGEST_S"),

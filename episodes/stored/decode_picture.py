@@ -14,15 +14,19 @@ import resource
 import struct
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
-PIXELS = 36_000_000
-"""A screen of 8K has 33 million."""
+PIXELS = 24_000_000
+"""A screen of 6K has 20 million."""
 SIDE = 16_384
 THUMBNAILS = ((320, 70), (320, 45), (320, 25), (224, 25), (160, 20), (96, 10))
 """Side and quality, in the order in which they are tried."""
 THUMBNAIL_BYTES = 9_000
 """A page of 100 pictures has less than 1 MB."""
-MEMORY_BYTES, PROCESSOR_S = 1_000_000_000, 10
+MEMORY_BYTES, PROCESSOR_S = 500_000_000, 10
+"""A WebP of the most pixels takes 420 MB. The limit of a web process in `deploy/helm` has room for one child."""
+FIRST_TO_GO = "1000"
+"""Where memory is short, the kernel ends this process, and not the one that serves everyone."""
 PNG = b"\x89PNG\r\n\x1a\n"
 PNG_CHUNKS = {b"IHDR", b"PLTE", b"tRNS", b"gAMA", b"cHRM", b"sRGB", b"IDAT", b"IEND"}
 JPEG_SIZES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
@@ -33,6 +37,7 @@ _NEXT_MARKER = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
 WEBP_CHUNKS = {b"VP8 ", b"VP8L", b"VP8X", b"ALPH"}
 WEBP_HAS_ALPHA = 0x10
 NO_PICTURE = "This is no PNG, JPEG or WebP picture that can be read."
+TOO_LARGE_TO_READ = "This picture is too large to read. Send it with fewer pixels."
 TOO_MANY_PIXELS = f"A picture can have at most {PIXELS // 1_000_000} million pixels, and {SIDE:,} on a side."
 MOVES = "Only still pictures are stored. This one moves."
 
@@ -141,7 +146,8 @@ def read_picture(data: bytes) -> tuple[dict[str, object], bytes, bytes]:
     if image.size != size:
         raise NotTaken(NO_PICTURE)
     image.load()
-    small = image.convert("RGBA" if image.has_transparency_data else "RGB")
+    mode = "RGBA" if image.has_transparency_data else "RGB"
+    small = image if image.mode == mode else image.convert(mode)  # a copy of all pixels
     for side, quality in THUMBNAILS:
         small.thumbnail((side, side))
         written = io.BytesIO()
@@ -157,11 +163,13 @@ def main() -> None:
     for which, most in ((resource.RLIMIT_CPU, PROCESSOR_S), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
         resource.setrlimit(which, (most, most))
     if sys.platform == "linux":  # others do not count it so
+        Path("/proc/self/oom_score_adj").write_text(FIRST_TO_GO)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     try:
         facts, kept, thumbnail = read_picture(sys.stdin.buffer.read())
-    except NotTaken as refusal:
-        facts, kept, thumbnail = {"problem": str(refusal)}, b"", b""
+    except (NotTaken, MemoryError) as refusal:
+        problem = str(refusal) if isinstance(refusal, NotTaken) else TOO_LARGE_TO_READ
+        facts, kept, thumbnail = {"problem": problem}, b"", b""
     sys.stdout.buffer.write(json.dumps(facts).encode() + b"\n" + kept + thumbnail)
 
 

@@ -8,6 +8,7 @@ loaded by an installation without any.
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -17,15 +18,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from episodes.stored.decode_picture import NO_PICTURE
+from episodes.stored.decode_picture import NO_PICTURE, TOO_LARGE_TO_READ
 from people.errors import Busy, Invalid
 
 CHILD = Path(__file__).with_name("decode_picture.py")
 CHILD_S = 30.0
 """Time after which a child is ended, whatever it waits for."""
-MOST_CHILDREN, OF_A_SENDER = 4, 2
-"""Children of a process, and those of one sender. Further uploads are refused and come again: none waits here."""
+ENDED_BY_A_LIMIT = (signal.SIGKILL, signal.SIGXCPU)
+MOST_UPLOADS, OF_A_SENDER = 4, 2
+"""Uploads of a process at a time, and those of one sender. Further ones are refused and come again."""
 _lock, _running = threading.Lock(), Counter[str]()
+_one_child = threading.Lock()
+"""Of the uploads one is read, and the others wait: a child takes more memory than its process."""
+WAIT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -38,17 +43,17 @@ class DecodedPicture:
 
 
 def decoded(data: bytes, sender: str) -> DecodedPicture:
-    """Return a picture as it is stored. Raises `Invalid` for anything that is none."""
+    """Return a picture as it is stored. Raises `Invalid` for anything that is none, or takes too much to read."""
     with _turn(sender):
         try:
             child = subprocess.run(
                 [sys.executable, "-I", str(CHILD)], input=data, capture_output=True, timeout=CHILD_S, env={}
             )
         except subprocess.TimeoutExpired:
-            raise Invalid(NO_PICTURE) from None
+            raise Invalid(TOO_LARGE_TO_READ) from None
     head, _, rest = child.stdout.partition(b"\n")
     if child.returncode != 0:
-        raise Invalid(NO_PICTURE)
+        raise Invalid(TOO_LARGE_TO_READ if -child.returncode in ENDED_BY_A_LIMIT else NO_PICTURE)
     facts = json.loads(head)
     if "problem" in facts:
         raise Invalid(facts["problem"])
@@ -59,11 +64,16 @@ def decoded(data: bytes, sender: str) -> DecodedPicture:
 @contextmanager
 def _turn(sender: str) -> Iterator[None]:
     with _lock:
-        if _running.total() >= MOST_CHILDREN or _running[sender] >= OF_A_SENDER:
+        if _running.total() >= MOST_UPLOADS or _running[sender] >= OF_A_SENDER:
             raise Busy
         _running[sender] += 1
     try:
-        yield
+        if not _one_child.acquire(timeout=WAIT_S):
+            raise Busy
+        try:
+            yield
+        finally:
+            _one_child.release()
     finally:
         with _lock:
             _running[sender] -= 1

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+import sys
+from pathlib import Path
 
 import pytest
+import yaml
 from PIL import Image
 
 from awmclient.nouns.pictures import pictures_of
@@ -17,11 +20,20 @@ from episodes.models import BranchArm, Episode, Fork, Knowledge, Origin, Outcome
 from episodes.record import branching, pictures, recording
 from episodes.record.whole import record_whole
 from episodes.stored import decoding
-from episodes.stored.decode_picture import MOVES, NO_PICTURE, THUMBNAIL_BYTES, TOO_MANY_PIXELS
+from episodes.stored.decode_picture import (
+    FIRST_TO_GO,
+    MEMORY_BYTES,
+    MOVES,
+    NO_PICTURE,
+    PIXELS,
+    THUMBNAIL_BYTES,
+    TOO_LARGE_TO_READ,
+    TOO_MANY_PIXELS,
+)
 from people.errors import Busy, Invalid
 from tests.browsing import as_person, html
 from tests.people_by_name import token
-from tests.pictures import HTML, SVG, bomb, chunk, drawn
+from tests.pictures import HTML, SVG, bomb, chunk, drawn, vast
 from tests.reading import steps_read_by
 
 PNG = drawn()
@@ -53,6 +65,7 @@ def test_html_in_a_chunk_of_a_png_is_not_kept():
     assert stored(data).data == stored(PNG).data and HTML not in stored(data).data
 
 
+@pytest.mark.attack("pictures")
 @pytest.mark.parametrize(
     "data",
     [
@@ -66,10 +79,62 @@ def test_what_no_decoder_reads_is_no_picture(data):
         stored(data)
 
 
+@pytest.mark.attack("pictures")
 def test_bomb_of_900_million_pixels_is_refused_by_its_header():
     assert len(bomb()) < 200_000
     with pytest.raises(Invalid, match=TOO_MANY_PIXELS):
         stored(bomb())
+
+
+@pytest.mark.attack("pictures")
+@pytest.mark.parametrize(
+    ("kind", "mode", "options"),
+    [
+        ("WEBP", "RGBA", {"lossless": True, "method": 0}),
+        ("PNG", "RGBA", {}),
+        ("PNG", "LA", {}),
+        ("JPEG", "CMYK", {"progressive": True}),
+    ],
+)
+def test_a_few_bytes_of_most_pixels_fit_into_the_memory(kind, mode, options):
+    assert stored(vast(kind, mode, PIXELS, **options)).media_type == f"image/{kind.lower()}"
+
+
+def test_web_pod_has_room_for_one_child():
+    chart = yaml.safe_load((Path(__file__).resolve().parents[3] / "deploy/helm/awmweb/values.yaml").read_text())
+    assert int(chart["web"]["resources"]["limits"]["memory"].removesuffix("Mi")) * 2**20 > MEMORY_BYTES + 2**30
+
+
+@pytest.mark.attack("pictures")
+def test_child_that_ends_by_its_limit_says_too_large(tmp_path, monkeypatch):
+    data, source = vast("PNG", "RGBA", 9_000_000), decoding.CHILD.read_text()
+    killed = "import os\nos.kill(os.getpid(), 9)  # as the kernel does at a limit\n"
+    small = source.replace(f"{MEMORY_BYTES:_}", "60_000_000")
+    for text in (small, source.replace("import io\n", killed)):
+        assert text != source
+        monkeypatch.setattr(decoding, "CHILD", tmp_path / "child.py")
+        decoding.CHILD.write_text(text)
+        with pytest.raises(Invalid, match=TOO_LARGE_TO_READ):
+            stored(data)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has it")
+def test_child_is_ended_before_its_web_process(tmp_path, monkeypatch):
+    source = decoding.CHILD.read_text()
+    own = "    problem = Path('/proc/self/oom_score_adj').read_text()\n    raise NotTaken(problem)\n"
+    monkeypatch.setattr(decoding, "CHILD", tmp_path / "child.py")
+    decoding.CHILD.write_text(source.replace("    kind, kept, size = stripped(data)\n", own))
+    with pytest.raises(Invalid, match=FIRST_TO_GO):
+        stored(PNG)
+
+
+@pytest.mark.attack("pictures")
+def test_one_child_at_a_time_reads_a_picture(monkeypatch):
+    monkeypatch.setattr(decoding, "WAIT_S", 0.01)
+    with decoding._one_child, pytest.raises(Busy):
+        stored(PNG)
+    monkeypatch.undo()
+    assert stored(PNG).width == 640
 
 
 def test_moving_picture_is_refused():
