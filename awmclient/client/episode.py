@@ -12,7 +12,6 @@ from awmclient.client import pictures
 from awmclient.client.bodies import (
     AskFields,
     StepLike,
-    as_list,
     ask_body,
     failing,
     finish_body,
@@ -23,7 +22,7 @@ from awmclient.client.wire import Wire
 from awmclient.errors import ClientError, Parked, Refused, Unreachable
 from awmclient.nouns.asks import Advice, AttachedFile, Heard
 from awmclient.nouns.episodes import EpisodeView, ReportedOutcome
-from awmclient.nouns.pictures import ImagePart, without_parts
+from awmclient.nouns.pictures import ImagePart
 from awmclient.nouns.typed import CallDecision, rejected, typed_of
 from awmclient.nouns.values import Fault, OwnFault, StopReason
 from awmclient.nouns.wheel import WheelView
@@ -46,8 +45,6 @@ class HttpEpisode:
         self.id, self.url = episode, url
         self._wire, self._park_after_s = wire, park_after_s
         self._outbox = Outbox(wire, episode, last_seq)
-        # Steps with pictures wait for their upload; later ones do not overtake them.
-        self._order = asyncio.Lock()
         self.steered = False
         """Whether a person has something for the loop, as far as the last heartbeat said."""
 
@@ -67,11 +64,10 @@ class HttpEpisode:
 
             await episode.append({"kind": "message", "role": "assistant", "content": "Let me look."})
 
-        Pictures in base64, as OpenAI, Anthropic and MCP write them in a message or a result, are uploaded first.
+        Pictures in base64, as OpenAI, Anthropic and MCP write them in a message or a result, are uploaded before their
+        step, and kept with it.
         """
-        async with self._order:
-            shown = [await pictures.with_uploads(self._wire, self.id, step) for step in as_list(steps)]
-            batch = self._outbox.put_steps(shown)
+        batch = self._outbox.put_steps(steps)
         # Only this batch's own refusal: the error of an earlier entry is raised by its own caller.
         await self._outbox.flush()
         if batch.error is not None:
@@ -160,9 +156,7 @@ class HttpEpisode:
         body = ask_body(question if isinstance(question, str) else list(question), fields)
         # Counted from now by this process: the clocks of the two machines can differ.
         cutoff = loop.time() + float(body["deadline_s"]) + GRACE_S
-        async with self._order:
-            shown = await pictures.with_uploads(self._wire, self.id, body)
-            asked = self._outbox.put_question(without_parts(shown, "question"))
+        asked = self._outbox.put_question(body)
         reason = "no answer from the dashboard"
         try:
             async with asyncio.timeout_at(cutoff):

@@ -19,9 +19,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from awmclient.client.bodies import StepLike, as_list, numbered
+from awmclient.client.pictures import in_words, with_uploads
 from awmclient.client.wire import Wire
 from awmclient.errors import ClientError, Refused, StepConflict, Unreachable
 from awmclient.nouns.asks import Heard
+from awmclient.nouns.pictures import without_parts
 from awmclient.nouns.sources import source_of
 from awmclient.nouns.values import MAX_BATCH_BYTES
 from awmclient.words.encoding import encode
@@ -45,10 +47,12 @@ class Batch:
 
 @dataclass(eq=False)
 class Question:
-    """An unacknowledged ask. `body` is the same in each attempt. `tried`: it may have reached the dashboard."""
+    """An unacknowledged ask. `body` is as it was asked; `shown`, the same in each attempt, has its pictures uploaded.
+    `tried`: it may have reached the dashboard."""
 
     seq: int
     body: dict[str, Any]
+    shown: dict[str, Any] | None = None
     tried: bool = False
     arrived: bool = False
     given_up: str = ""
@@ -88,6 +92,7 @@ class Outbox:
     def put_question(self, body: dict[str, Any]) -> Question:
         """Return the question of this body; the one with its key if that was asked before."""
         encode(body)
+        in_words(body)  # a list with anything but texts and pictures, likewise
         earlier = self._by_key.get(body["key"])
         # In place of one that never arrived, the record has a note.
         is_there = earlier is not None and (earlier.id or earlier in self._entries)
@@ -122,6 +127,8 @@ class Outbox:
                     await (self._send_question(entry) if isinstance(entry, Question) else self._send_batch(entry))
 
     async def _send_batch(self, batch: Batch) -> None:
+        for place, step in enumerate(batch.steps):
+            batch.steps[place] = await with_uploads(self._wire, self._episode, step)
         try:
             while batch.steps:
                 count = _fitting(batch.steps)
@@ -149,10 +156,12 @@ class Outbox:
         if question.given_up and not await self._arrived(question) and question.given_up:
             self._entries[0] = self._stand_in(question)
             return
+        if question.shown is None:
+            question.shown = without_parts(await with_uploads(self._wire, self._episode, question.body), "question")
         # Before the request: one that is cut off may have arrived.
         question.tried = True
         try:
-            question.view = (await self._wire.send("POST", "/asks", question.body)).body
+            question.view = (await self._wire.send("POST", "/asks", question.shown)).body
         except Refused as error:
             self._refused(question, error)
             return
@@ -171,7 +180,8 @@ class Outbox:
 
     def _stand_in(self, question: Question) -> Batch:
         """Return a note in place of a question that never arrived, so that the numbers have no gap."""
-        asked = {key: question.body[key] for key in ("question", "context") if key in question.body}
+        body = in_words(question.body)
+        asked = {key: body[key] for key in ("question", "context") if key in body}
         content = f"ask_expert did not reach the dashboard ({question.given_up}); the agent got no_advice."
         note = {"seq": question.seq, "kind": "note", "content": content, "meta": {"local_ask": asked}}
         return Batch(

@@ -1,7 +1,8 @@
 """Pictures on their way to the dashboard: uploaded before the step that shows them, which then has a part for each.
 
-A picture never keeps a step from being recorded: one that the dashboard does not take is a text that says so. Leaves
-the forms in which others write pictures to `words/pictures.py`.
+One that the dashboard refuses becomes a text that says so, so no step is lost by it. While the dashboard is
+unreachable, the bytes stay in their step, which the outbox keeps. Leaves the forms in which others write pictures to
+`words/pictures.py`.
 """
 
 from __future__ import annotations
@@ -10,28 +11,36 @@ from collections.abc import Mapping
 from typing import Any
 
 from awmclient.client.wire import Wire
-from awmclient.errors import DashboardError, Unreachable
-from awmclient.nouns.pictures import ImagePart
+from awmclient.errors import Refused
+from awmclient.nouns.pictures import ImagePart, without_parts
 from awmclient.words.pictures import SHOWING, inline_pictures, with_parts
 
-RETRY_S = 10.0
-"""An agent waits meanwhile."""
 
-
-async def upload(wire: Wire, episode: str, data: bytes, retry_s: float | None = None) -> ImagePart:
+async def upload(wire: Wire, episode: str, data: bytes) -> ImagePart:
     """Upload a picture. The dashboard knows one that comes twice, so the call can be repeated."""
-    return ImagePart.read((await wire.send("POST", f"/episodes/{episode}/blobs", data, retry_s=retry_s)).body)
+    return ImagePart.read((await wire.send("POST", f"/episodes/{episode}/blobs", data)).body)
 
 
 async def with_uploads(wire: Wire, episode: str, step: dict[str, Any]) -> dict[str, Any]:
-    """Return a step whose pictures are uploaded; the same step if it has none."""
-    shown = {name: step[name] for name in SHOWING if isinstance(step.get(name), list | Mapping)}
+    """Return a step whose pictures are uploaded; the same step if it has none. Raises `Unreachable`."""
     parts: dict[bytes, dict[str, Any]] = {}
-    retry_s = RETRY_S
-    for data in dict.fromkeys(inline_pictures(list(shown.values()))):
+    for data in dict.fromkeys(inline_pictures(list(_shown(step).values()))):
         try:
-            parts[data] = (await upload(wire, episode, data, retry_s)).model_dump(exclude_none=True)
-        except DashboardError as error:
+            parts[data] = (await upload(wire, episode, data)).model_dump(exclude_none=True)
+        except Refused as error:
             parts[data] = {"type": "text", "text": f"[picture left out: {error.message}]"}
-            retry_s = 0 if isinstance(error, Unreachable) else retry_s  # the others are tried once
-    return {**step, **{name: with_parts(value, parts) for name, value in shown.items()}} if parts else step
+    return _with(step, parts) if parts else step
+
+
+def in_words(question: dict[str, Any]) -> dict[str, Any]:
+    """Return the body of a question with a text in place of each picture in it that is not uploaded."""
+    words = {"type": "text", "text": "[picture]"}
+    return without_parts(_with(question, dict.fromkeys(inline_pictures(question["question"]), words)), "question")
+
+
+def _shown(step: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: step[name] for name in SHOWING if isinstance(step.get(name), list | Mapping)}
+
+
+def _with(step: dict[str, Any], parts: Mapping[bytes, Mapping[str, Any]]) -> dict[str, Any]:
+    return {**step, **{name: with_parts(value, parts) for name, value in _shown(step).items()}}

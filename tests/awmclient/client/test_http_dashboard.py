@@ -579,34 +579,57 @@ async def test_files_are_sent_and_fetched_as_bytes():
     await server.kill()
 
 
-async def test_picture_goes_before_its_step_or_becomes_words():
-    part = {"type": "image", "blob": "0" * 64, "media_type": "image/png", "width": 1, "height": 1}
-    calls = []
+PART = {"type": "image", "blob": "0" * 64, "media_type": "image/png", "width": 1, "height": 1}
+
+
+def shot(data):
+    return {"type": "image", "data": base64.b64encode(data).decode(), "mimeType": "image/png"}
+
+
+@pytest.fixture
+async def shown():
+    """A dashboard that takes the picture `good`, and what came to it. While `away` is clear it is there; `turned_down`
+    is set once it was asked in vain."""
+    calls, away, turned_down = [], asyncio.Event(), asyncio.Event()
 
     async def start(request):
         return JSONResponse({"id": "e1", "url": "http://desk/e1"}, status_code=201)
 
     async def upload(request):
+        if away.is_set():
+            turned_down.set()
+            return JSONResponse({"error": {"code": "busy"}}, status_code=429)
         calls.append(data := await request.body())
         if data == b"good":
-            return JSONResponse(part, status_code=201)
+            return JSONResponse(PART, status_code=201)
         return JSONResponse({"error": {"code": "invalid", "message": "This is no picture."}}, status_code=422)
 
     async def append(request):
         calls.append((await request.json())["steps"])
         return JSONResponse({"acknowledged": calls[-1][-1]["seq"]})
 
+    async def ask(request):
+        calls.append(await request.json())
+        return JSONResponse({"id": "a1", "status": "cancelled"}, status_code=201)
+
+    async def consumed(request):
+        return JSONResponse({"id": "a1", "status": "cancelled"})
+
     routes = [
         Route("/api/v1/episodes", start, methods=["POST"]),
         Route("/api/v1/episodes/e1/blobs", upload, methods=["POST"]),
         Route("/api/v1/episodes/e1/steps", append, methods=["POST"]),
+        Route("/api/v1/asks", ask, methods=["POST"]),
+        Route("/api/v1/asks/a1/consumed", consumed, methods=["POST"]),
     ]
     server = Served(Starlette(routes=routes))
     await server.start()
+    yield server, calls, away, turned_down
+    await server.kill()
 
-    def shot(data):
-        return {"type": "image", "data": base64.b64encode(data).decode(), "mimeType": "image/png"}
 
+async def test_picture_goes_before_its_step_or_becomes_words(shown):
+    server, calls, *_ = shown
     async with HttpDashboard(server.url, TOKEN, retry_s=5) as dash:
         episode = await dash.start_episode("look")
         result = [shot(b"good"), shot(b"bad"), shot(b"good")]
@@ -617,5 +640,57 @@ async def test_picture_goes_before_its_step_or_becomes_words():
     (step, after) = [step for batch in batches for step in batch]
     assert (good, bad) == (b"good", b"bad")
     words = {"type": "text", "text": "[picture left out: This is no picture.]"}
-    assert (step["seq"], step["result"], after["seq"]) == (1, [part, words, part], 2)
-    await server.kill()
+    assert (step["seq"], step["result"], after["seq"]) == (1, [PART, words, PART], 2)
+
+
+async def test_picture_is_kept_with_its_step_through_an_outage(shown):
+    server, calls, away, _ = shown
+    async with HttpDashboard(server.url, TOKEN, retry_s=0) as dash:
+        episode = await dash.start_episode("look")
+        away.set()
+        for number in range(2):
+            with pytest.raises(Unreachable):
+                await episode.append({"kind": "tool_call", "name": f"shot {number}", "result": [shot(b"good")]})
+        await server.kill()
+        with pytest.raises(Unreachable):
+            await episode.append([])
+        assert calls == [] and episode.last_seq == 2
+        away.clear()
+        await server.start()
+        await episode.append([])
+    steps = [step for batch in calls if isinstance(batch, list) for step in batch]
+    assert [(step["seq"], step["result"]) for step in steps] == [(1, [PART]), (2, [PART])]
+
+
+async def test_question_keeps_its_picture_through_an_outage(shown):
+    server, calls, away, turned_down = shown
+    async with HttpDashboard(server.url, TOKEN, retry_s=0) as dash:
+        episode = await dash.start_episode("look")
+        away.set()
+        parts = [{"type": "text", "text": "Which?"}, shot(b"good")]
+        asked = asyncio.create_task(episode.ask(parts, key="q"))
+        await turned_down.wait()
+        with pytest.raises(Unreachable):  # behind the question
+            await episode.append({"kind": "note", "content": "meanwhile"})
+        away.clear()
+        await asked
+        assert (calls[1]["question"], calls[1]["pictures"]) == ("Which?", [PART])
+        with pytest.raises(ValueError, match="text or a picture"):
+            await episode.ask([{"type": "audio"}])
+        await episode.append({"kind": "note", "content": "goes on"})
+    assert [step["seq"] for batch in calls[2:] for step in batch] == [2, 3]
+
+
+async def test_question_given_up_in_an_outage_leaves_its_words(shown):
+    server, calls, away, turned_down = shown
+    async with HttpDashboard(server.url, TOKEN, retry_s=0) as dash:
+        episode = await dash.start_episode("look")
+        away.set()
+        parts = [{"type": "text", "text": "Which?"}, shot(b"good")]
+        asked = asyncio.create_task(episode.ask(parts))
+        await turned_down.wait()
+        asked.cancel()
+        await asyncio.wait([asked])
+        away.clear()
+        await episode.append([])
+    assert calls[0][0]["meta"]["local_ask"]["question"] == "Which?\n[picture]"
