@@ -35,7 +35,9 @@ async def with_uploads(wire: Wire, episode: str, step: dict[str, Any]) -> dict[s
 def in_words(question: dict[str, Any]) -> dict[str, Any]:
     """Return the body of a question with a text in place of each picture in it that is not uploaded."""
     words = {"type": "text", "text": "[picture]"}
-    return without_parts(_with(question, dict.fromkeys(inline_pictures(question["question"]), words)), "question")
+    shown = _with(question, dict.fromkeys(inline_pictures(question["question"]), words))
+    joined: dict[str, Any] = without_parts(shown, "question")
+    return joined
 
 
 def _shown(step: Mapping[str, Any]) -> dict[str, Any]:
