@@ -135,7 +135,7 @@ def upload_picture(request: HttpRequest, episode_id: str) -> Status[ImagePart]:
     """Store a picture, whose bytes are the body, and return the part with which steps and asks of this episode refer
     to it. What follows the picture and its metadata are not kept, so the digest is that of what is stored."""
     row, made = pictures.upload(actor_of(request), episode_id, request.body)
-    part = ImagePart(blob=row.sha256, media_type=row.media_type, width=row.width, height=row.height)
+    part = ImagePart(type="image", blob=row.sha256, media_type=row.media_type, width=row.width, height=row.height)
     return Status(201 if made else 200, part)
 
 

@@ -23,7 +23,7 @@ _UPLOAD_FIRST = "Upload a picture with POST /episodes/{id}/blobs, and send the p
 class ImagePart(Shape):
     """A stored picture: the digest of its bytes, which `GET /blobs/{digest}` returns, its type and its size."""
 
-    type: Literal["image"] = "image"
+    type: Literal["image"]  # without a default: a step is stored as it came, and shown by it
     blob: Annotated[str, Field(pattern=DIGEST)]
     media_type: Literal["image/png", "image/jpeg", "image/webp"]
     width: Annotated[StrictInt, Field(ge=1, le=PICTURE_SIDE)]

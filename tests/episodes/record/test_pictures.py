@@ -254,6 +254,15 @@ def test_part_without_a_digest_is_refused_with_the_way(client, loop, episode, pa
     assert "blob" in refused.json()["error"]["message"]
 
 
+def test_part_without_its_type_is_refused_not_left_unshown(client, loop, episode):
+    part = send(client, loop, episode).json()
+    untyped = {name: value for name, value in part.items() if name != "type"}
+    message = {"kind": "message", "role": "user", "content": "Look", "pictures": [untyped]}
+    for step in (message, {**message, "content": [untyped]}):
+        refused = append(client, loop, episode, step)
+        assert refused.status_code == 422 and "type" in refused.json()["error"]["message"]
+
+
 def test_picture_of_another_episode_is_missing_here(client, loop, episode, ada):
     other, _ = recording.start_episode(loop[0], EpisodeStart(key="other", task="look"))
     part = send(client, loop, other).json()
