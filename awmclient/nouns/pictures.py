@@ -54,8 +54,10 @@ def without_parts(fields: Any, name: str) -> Any:
     pictures = [part for part in parts if isinstance(part, Mapping) and "blob" in part]
     if len(texts) + len(pictures) != len(parts):
         raise PydanticCustomError("parts", "Each part is a text or a picture. {how}", {"how": f"{_UPLOAD_FIRST}."})
-    joined = {**fields, name: "\n".join(texts)}
-    return {**joined, "pictures": [*(fields.get("pictures") or ()), *pictures]} if pictures else joined
+    joined, own = {**fields, name: "\n".join(texts)}, fields.get("pictures")
+    if not pictures or not isinstance(own, list | None):  # anything else is refused by its own field
+        return joined
+    return {**joined, "pictures": [*(own or []), *pictures]}
 
 
 def _is_text(part: Any) -> bool:

@@ -263,6 +263,25 @@ def test_part_without_its_type_is_refused_not_left_unshown(client, loop, episode
         assert refused.status_code == 422 and "type" in refused.json()["error"]["message"]
 
 
+@pytest.mark.attack("pictures")
+@pytest.mark.parametrize("own", [5, 0, True, "", "part", {}, {"type": "image"}, [5], [[]]])
+def test_pictures_that_are_no_list_are_refused_everywhere(client, loop, episode, own):
+    part = send(client, loop, episode).json()
+    message = {"seq": 1, "kind": "message", "role": "user", "content": [part], "pictures": own}
+    whole = {"episode": {"key": "w", "task": "t"}, "steps": [message], "finish": {"stop_reason": "done"}}
+    bodies = {
+        f"episodes/{episode.pk}/steps": {"steps": [message]},
+        "episodes/whole": {"episodes": [whole]},
+        "asks": {"key": "q", "episode": episode.pk, "seq": 1, "question": [part], "pictures": own},
+    }
+    for address, body in bodies.items():
+        headers = {"Authorization": f"Bearer {loop[1]}"}
+        reply = client.post(f"/api/v1/{address}", body, content_type="application/json", headers=headers)
+        (answer,) = reply.json().get("results", [reply.json()])  # each whole episode has an answer of its own
+        assert answer["error"]["code"] == "invalid" and "pictures" in answer["error"]["message"], address
+        assert reply.status_code == 422 or address == "episodes/whole"
+
+
 def test_picture_of_another_episode_is_missing_here(client, loop, episode, ada):
     other, _ = recording.start_episode(loop[0], EpisodeStart(key="other", task="look"))
     part = send(client, loop, other).json()
