@@ -67,9 +67,13 @@ def _is_text(part: Any) -> bool:
 def pictures_of(step: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the parts of pictures that a step has, in order: its own, and those in what came back.
 
-    A result can be anything, so what only looks like a part is left out, and of many the first are returned.
+    A result can be anything, so what only looks like a part is left out, and of many the first are returned. A step in
+    its cut form has them under its mark, if they are in what is left out.
     """
-    todo, parts = [step.get("observation"), step.get("result"), step.get("pictures")], list[dict[str, Any]]()
+    cut = step.get("cut")
+    left_out = cut.get("pictures") if isinstance(cut, Mapping) else None
+    parts = list[dict[str, Any]]()
+    todo = [left_out] if left_out else [step.get("observation"), step.get("result"), step.get("pictures")]
     # what came back is bounded as a step is, and no value is looked at twice
     while todo and len(parts) < STEP_PICTURES:
         value = todo.pop()

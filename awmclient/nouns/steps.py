@@ -202,12 +202,14 @@ class Cut(Shape):
     """The mark of a step that a socket sends shortened: how large the whole one is, and which fields are not whole. A
     step of this seq is fetched whole with `GET /episodes/{id}/steps/{seq}`. No stored step carries it.
 
-    `counts` has the entries of a shortened `result` or `observation`, and of lists in it (`result.orders`).
+    `counts` has the entries of a shortened `result` or `observation`, and of lists in it (`result.orders`). `pictures`
+    are those of the whole step, if any of them is in what is left out.
     """
 
     size: int
     fields: list[str]
     counts: dict[str, int] = {}
+    pictures: list[ImagePart] = []
 
 
 class StepBatch(Shape):

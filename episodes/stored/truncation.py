@@ -1,4 +1,5 @@
-"""The cut form of a large step: the same fields and types, long values shortened, and a mark that it is cut.
+"""The cut form of a large step: the same fields and types, long values shortened, and a mark that it is cut. The mark
+has the pictures that are in what is left out.
 
 A step of many megabytes is stored once and complete; sockets send this form. Pure, without Django. Called by
 `entries.py` when a step is written and by `trajectory.py` for rows that were written without one.
@@ -10,6 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from awmclient.nouns.pictures import STEP_PICTURES, pictures_of
 from awmclient.schema import CUT_ABOVE_BYTES
 
 # (longest text, most entries of a list or object) in the order in which they are tried
@@ -25,18 +27,24 @@ def cut_of(body: Mapping[str, Any], size: int) -> str | None:
     """Return the cut form of a step as JSON text, or None if it is small enough to be sent complete."""
     if size <= CUT_ABOVE_BYTES:
         return None
+    pictures = pictures_of(body)
     for longest, most in LIMITS:
         fields: list[str] = []
         short = {name: _field(name, value, longest, most, fields) for name, value in body.items()}
         mark: dict[str, Any] = {"size": size, "fields": sorted(fields)}
         if counts := _counts(body, most):
             mark["counts"] = counts
+        if pictures != pictures_of(short):
+            mark["pictures"] = _short(pictures, longest, STEP_PICTURES)
         text = _json_text({**short, "cut": mark})
         if len(text) <= CUT_ABOVE_BYTES:
             return text
     # thousands of fields do not fit even when each is short: only what identifies the step is left
     bare = {name: value for name, value in body.items() if name in KEPT}
-    return _json_text({**bare, "cut": {"size": size, "fields": sorted(set(body) - KEPT)}})
+    mark = {"size": size, "fields": sorted(set(body) - KEPT)}
+    if pictures:
+        mark["pictures"] = [{name: value for name, value in part.items() if name != "alt"} for part in pictures]
+    return _json_text({**bare, "cut": mark})
 
 
 def cut_text(text: str) -> str:

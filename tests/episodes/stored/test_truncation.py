@@ -7,9 +7,11 @@ import json
 import pytest
 from django.utils import timezone
 
+from awmclient.nouns.pictures import STEP_PICTURES, pictures_of
 from awmclient.schema import CUT_ABOVE_BYTES, STEP, Cut, EpisodeStart, StepBatch
 from episodes.models import Step
 from episodes.record import recording
+from episodes.show.pictures import shown_pictures
 from episodes.stored.truncation import cut_of, cut_text
 from episodes.visible import trajectory
 from episodes.visible.lens import EVERYTHING, lens_of
@@ -73,6 +75,35 @@ def test_truncated_state_diff_counts_missing_rows_as_more():
     diff = {"orders": {"added": rows, "changed": [], "removed": rows[:3], "more": 7}, "odd": [1]}
     short = cut({**tool_call("ok"), "state_diff": diff})["state_diff"]
     assert len(short["orders"]["added"]) + short["orders"]["more"] == 507 and short["odd"] == [1]
+
+
+def picture(number, **words):
+    size = {"media_type": "image/png", "width": 640, "height": 400}
+    return {"type": "image", "blob": f"{number:064x}", **size, **words}
+
+
+@pytest.mark.parametrize("place", ["behind a long text", "behind a long list", "deep", "in too many fields"])
+def test_truncated_step_has_its_pictures_under_the_mark(place):
+    parts, many = [picture(n, alt="\U0001f600" * 200) for n in range(25)], {}
+    result = {
+        "behind a long text": [{"type": "text", "text": "x" * 90_000}, *parts],
+        "behind a long list": [*range(20_000), *parts],
+        "deep": json.loads('{"a":' * 20 + json.dumps([*parts, "x" * 90_000]) + "}" * 20),
+        "in too many fields": parts,
+    }[place]
+    if place == "in too many fields":
+        many = {"arguments": {f"key {n}": "y" * 9000 for n in range(500)}, "meta": {"z" * 90: [["y" * 99] * 8] * 90}}
+    text = cut_of(tool_call(result) | many, 999_999)
+    short = json.loads(text)
+    assert len(text) <= CUT_ABOVE_BYTES
+    assert [part["blob"] for part in pictures_of(short)] == [part["blob"] for part in parts[:STEP_PICTURES]]
+    assert Cut.model_validate(short["cut"]).pictures
+    assert [one.url[-64:] for one in shown_pictures(short, "e1")] == [part["blob"] for part in parts[:STEP_PICTURES]]
+
+
+def test_mark_has_no_pictures_that_are_in_the_cut_form():
+    short = cut(tool_call([picture(1), "x" * 90_000]))
+    assert "pictures" not in short["cut"] and pictures_of(short) == [picture(1)]
 
 
 def test_step_with_too_many_fields_keeps_its_kind():
