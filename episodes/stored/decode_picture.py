@@ -1,8 +1,9 @@
 """The child in which a stranger's picture is read: bytes on stdin; its facts, bytes and thumbnail on stdout.
 
 Owns its own limits, what of a file is kept, and the real decode. A picture is kept without its metadata and without
-what follows its end, so that a file of two types is stored as one. Its pixels are not changed. Imports
-nothing of the product: `decoding.py` runs this file by its path.
+what follows its end. Its compressed pixels are copied as they are, with whatever a decoder skips among them: what a
+browser makes of the bytes is for the headers of the reply. Imports nothing of the product: `decoding.py` runs this file
+by its path.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ def _png(data: bytes) -> tuple[bytes, tuple[int, int]]:
         end = place + 12 + length
         if end > len(data):
             raise NotTaken(NO_PICTURE)
+        if name == b"acTL":  # of an APNG
+            raise NotTaken(MOVES)
         if name in PNG_CHUNKS:
             kept.append(data[place:end])
         place = end
@@ -150,6 +153,8 @@ def read_picture(data: bytes) -> tuple[dict[str, object], bytes, bytes]:
     small = image if image.mode == mode else image.convert(mode)  # a copy of all pixels
     for side, quality in THUMBNAILS:
         small.thumbnail((side, side))
+        if (side, quality) == THUMBNAILS[-1] and mode == "RGBA":  # WebP writes transparency without loss
+            small = Image.alpha_composite(Image.new(mode, small.size, "white"), small).convert("RGB")
         written = io.BytesIO()
         small.save(written, "WEBP", quality=quality)
         if written.tell() <= THUMBNAIL_BYTES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import random
 import sys
 from pathlib import Path
 
@@ -86,6 +87,25 @@ def test_bomb_of_900_million_pixels_is_refused_by_its_header():
         stored(bomb())
 
 
+@pytest.mark.parametrize("side", [96, 320, 1000])
+def test_thumbnail_of_noisy_transparency_is_small_too(side):
+    noise = Image.frombytes("RGBA", (side, side), random.Random(1).randbytes(side * side * 4))
+    written = io.BytesIO()
+    noise.save(written, "PNG")
+    assert len(stored(written.getvalue()).thumbnail) <= THUMBNAIL_BYTES
+
+
+def test_text_among_the_pixels_of_a_jpeg_is_never_read_as_a_page(client, loop, episode, ada):
+    data = drawn("JPEG")
+    hidden = data[:-2] + HTML + data[-2:]
+    assert HTML in stored(hidden).data and HTML not in stored(hidden).thumbnail
+    part = send(client, loop, episode, hidden).json()
+    for address in (f"/api/v1/blobs/{part['blob']}", f"/episodes/{episode.pk}/pictures/{part['blob']}"):
+        headers = as_person(ada).get(address).headers
+        assert (headers["Content-Type"], headers["X-Content-Type-Options"]) == ("image/jpeg", "nosniff")
+        assert headers["Content-Security-Policy"] == "default-src 'none'; sandbox"
+
+
 @pytest.mark.attack("pictures")
 @pytest.mark.parametrize(
     ("kind", "mode", "options"),
@@ -137,10 +157,11 @@ def test_one_child_at_a_time_reads_a_picture(monkeypatch):
     assert stored(PNG).width == 640
 
 
-def test_moving_picture_is_refused():
+@pytest.mark.parametrize("kind", ["WEBP", "PNG"])
+def test_moving_picture_is_refused(kind):
     frames = [Image.new("RGB", (20, 20), color) for color in ("red", "blue")]
     written = io.BytesIO()
-    frames[0].save(written, "WEBP", save_all=True, append_images=frames[1:])
+    frames[0].save(written, kind, save_all=True, append_images=frames[1:])
     with pytest.raises(Invalid, match=MOVES):
         stored(written.getvalue())
 
