@@ -160,7 +160,7 @@ def _shared_with(actor: Actor, ask: Ask) -> Q | None:
     """Return what asks have in common that one answer serves; None if this one is answered by itself."""
     if not ask.typed:
         in_group = Q(group=ask.group) if ask.group else Q(pk__in=[])
-        return in_group | Q(question=ask.question)
+        return (in_group | Q(question=ask.question)) & Q(pictures_digest=ask.pictures_digest)
     tool = only_call(ask.typed)
     if not tool or not ask.calls_digest or is_high(policies.desk_of(actor.project).high_risk, tool):
         return None

@@ -184,6 +184,8 @@ class Ask(models.Model):
     calls_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     """Of an approval: equal where tools, arguments and verifier access are, see `rules/risk.py`; the queue shows such
     asks as one row."""
+    pictures_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
+    """Of the pictures of its question, in order; empty without one. Asks with other pictures are other questions."""
     quorum_of = models.SmallIntegerField(default=1, db_default=1)
     """How many different people approve the same calls before it is approved."""
     quorum_role = models.CharField(max_length=12, blank=True, default="", db_default="")

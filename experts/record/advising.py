@@ -458,7 +458,8 @@ def answer_group(
     """
     # the choice comes from a form: it can name asks with the same words or of the same group, of one privilege
     alike = Q(question=ask.question) | (Q(group=ask.group) if ask.group else Q(pk__in=[]))
-    rows = Ask.objects.filter(alike, project=actor.project, privilege=ask.privilege, kind=ask.kind, pk__in=chosen)
+    alike &= Q(pictures_digest=ask.pictures_digest, privilege=ask.privilege, kind=ask.kind)
+    rows = Ask.objects.filter(alike, project=actor.project, pk__in=chosen)
     same = rows.exclude(pk=ask.pk).select_related("episode", "accepted", "held").order_by("deadline_at")
     began = _beginning(ask, drafted_by, text)
     more = (began, overruled, hold_s)

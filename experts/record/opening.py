@@ -40,7 +40,7 @@ from experts.record.announcing import tell_or_wake, toward
 from experts.record.standing_answers import decided_by_standing
 from experts.rules import quorum
 from experts.rules.decisions import refuse_unfit_form
-from experts.rules.risk import digest_of
+from experts.rules.risk import digest_of, digest_of_pictures
 from experts.rules.routing import deadline
 from experts.who import arriving, cached, placing
 from experts.who.arriving import FoundDesk
@@ -200,6 +200,7 @@ def _insert(actor: Actor, episode: Episode, body: AskOpen, about: Arrived) -> As
     """
     now, typed, privilege = about.now, _with_quorum(about.typed, about.desk), _privilege_of(episode)
     blocker = None if typed else _blocker_of(episode, body.question)
+    pictures = digest_of_pictures(body.pictures)
     simulated = not typed and simulating.is_simulated(episode)
     ask = Ask(
         project=actor.project,
@@ -218,7 +219,8 @@ def _insert(actor: Actor, episode: Episode, body: AskOpen, about: Arrived) -> As
         kind=body.kind,
         blocker=blocker.id if blocker is not None else "",
         typed=typed or None,
-        calls_digest=digest_of(typed, privilege),
+        calls_digest=digest_of(typed, privilege, pictures),
+        pictures_digest=pictures,
         quorum_of=typed.get("quorum", {}).get("of", 1),
         quorum_role=typed.get("quorum", {}).get("role", ""),
         thread=_earlier(episode, body.thread) if body.thread else None,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from awmclient.nouns.pictures import ImagePart
 from people.text.plain_text import clean
 
 PATTERNS_MAX, PATTERN_CHARS = 50, 100
@@ -45,13 +46,22 @@ def only_call(typed: Mapping[str, Any] | None) -> str:
     return calls[0]["name"] if len(calls) == 1 else ""
 
 
-def digest_of(typed: Mapping[str, Any] | None, privilege: str) -> str:
-    """Return what is equal for approvals with the same calls and the same verifier access; empty for other asks."""
+def digest_of_pictures(pictures: Iterable[ImagePart] | None) -> str:
+    """Return what is equal for questions with the same pictures in the same order; empty without one."""
+    return (
+        hashlib.sha256("\n".join(blobs).encode()).hexdigest() if (blobs := [one.blob for one in pictures or ()]) else ""
+    )
+
+
+def digest_of(typed: Mapping[str, Any] | None, privilege: str, pictures: str = "") -> str:
+    """Return what is equal for approvals with the same calls, pictures (as their digest) and verifier access; empty for
+    other asks."""
     calls = (typed or {}).get("calls") or []
     if not calls:
         return ""
     # as a text: in Python 1 equals true
-    text = json.dumps([privilege, [[one["name"], one.get("arguments") or {}] for one in calls]], sort_keys=True)
+    equal = [[one["name"], one.get("arguments") or {}] for one in calls]
+    text = json.dumps([privilege, equal, *([pictures] if pictures else [])], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

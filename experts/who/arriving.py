@@ -41,8 +41,8 @@ SAME_TASK = {
 }
 # without a key only the task decides
 ALIKE = """(
-  SELECT json_agg(json_build_array(id, question, "group")) FROM (
-    SELECT ask.id, ask.question, ask."group"
+  SELECT json_agg(json_build_array(id, question, "group", pictures_digest)) FROM (
+    SELECT ask.id, ask.question, ask."group", ask.pictures_digest
       FROM experts_ask AS ask JOIN episodes_episode AS episode ON episode.id = ask.episode_id
      WHERE ask.project_id = %(project)s AND ask.status = 'open' AND ask.id <> %(ask)s
        AND ((%(group_key)s <> '' AND ask.group_key = %(group_key)s) OR ({same_task}))
@@ -83,6 +83,8 @@ class NearAsk:
     pk: str
     question: str
     group: str
+    pictures: str
+    """The digest of its pictures."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def arrival(
     with connection.cursor() as cursor:
         cursor.execute(_statement(is_question, is_indexed(episode)), values)
         keys, alike, ahead, present, times, is_listened, has_standing = cursor.fetchone()
-    near = [NearAsk(pk, _question_text(question), group) for pk, question, group in alike or ()]
+    near = [NearAsk(pk, _question_text(question), *rest) for pk, question, *rest in alike or ()]
     count, of_run, runs = ahead
     return FoundDesk(
         keys or {}, near, count, of_run, runs, dict(present or ()), _usual(times), is_listened, has_standing

@@ -1,6 +1,6 @@
 """Reads: the earlier answer that an ask gets in place of a new one.
 
-Owns which answers are reused: of the same words, for the same task, by whom the project's policy says.
+Owns which answers are reused: of the same words and pictures, for the same task, by whom the project's policy says.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ def known_answer(ask: Ask, cache: str) -> Advice | None:
     rows = Advice.objects.filter(_same_task(ask.episode, "ask__episode"), ask__project=ask.project, source__in=sources)
     # of an arm that is measured, and perhaps no answer at all
     rows = rows.exclude(author_key=SIMULATED)
-    # exactly the same words: no person looks at a reused answer before the agent gets it
+    # exactly the same words and pictures: no person looks at a reused answer before the agent gets it
     same = rows.filter(ask__question=ask.question, ask__context=ask.context, privilege=ask.privilege, late=False)
+    same = same.filter(ask__pictures_digest=ask.pictures_digest)
     if ask.privilege == Privilege.BLIND:  # a briefing may have contained outcomes that its asker passed on
         same = same.exclude(visibility.was_informed("ask__episode", [StepKind.BRIEFING]))
     # only an answer that its own agent got, and no question to that agent

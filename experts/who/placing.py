@@ -76,4 +76,5 @@ def _spent(ask: Ask, policy: RoutingRules, now: datetime) -> dict[str, int]:
 
 def same_question(ask: Ask, near: Iterable[NearAsk]) -> NearAsk | None:
     """Return the newest of these open asks that has the same question."""
-    return next((one for one in near if alike(one.question, ask.question)), None)
+    same = (one for one in near if one.pictures == ask.pictures_digest and alike(one.question, ask.question))
+    return next(same, None)

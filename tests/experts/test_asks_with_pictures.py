@@ -1,0 +1,67 @@
+"""What readers of an ask know of its pictures: other pictures are another question."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from awmclient.nouns.pictures import ImagePart
+from awmclient.schema import AskOpen, EpisodeStart
+from episodes.record import recording
+from episodes.record.pictures import upload
+from experts.find.panels import same_question_of
+from experts.models import Ask
+from experts.record import advising, desk, opening, queue
+from tests.pictures import drawn
+
+CALL = {"id": "c1", "name": "press", "arguments": {"button": "left"}}
+
+
+@pytest.fixture
+def shown(ada):
+    """Open an ask with pictures of these shades, of an episode of its own."""
+    count = iter(range(1000))
+
+    def ask(*shades, question="Which button?", **more):
+        start = EpisodeStart(key=f"s{next(count)}", task="press it", expert="plain")
+        episode, _ = recording.start_episode(ada, start)
+        parts = []
+        for shade in shades:
+            row, _ = upload(ada, episode.pk, drawn(shade=shade, size=(64, 40)))
+            parts.append(ImagePart(blob=row.sha256, media_type=row.media_type, width=row.width, height=row.height))
+        body = AskOpen(key="q", episode=episode.pk, seq=1, question=question, pictures=parts or None, **more)
+        return opening.open_ask(ada, body)[0]
+
+    return ask
+
+
+def answered(actor, ask, text="The left one."):
+    lease = queue.claim(actor, ask.pk)
+    return advising.answer(actor, lease.assignment_id, lease.lease_token, text, f"n{ask.pk}")
+
+
+def test_answer_to_other_pictures_is_not_reused(shown, ada, edo):
+    desk.set_policy(ada, cache="all")
+    answered(edo, shown(10))
+    others = [shown(90), shown(), shown(10, 90), shown(90, 10)]
+    assert [one.status for one in others] == ["open"] * 4
+    again = shown(10)
+    assert (again.accepted.source, again.accepted.text) == ("cache", "The left one.")
+
+
+def test_questions_with_other_pictures_are_no_group(shown, edo):
+    first, other, plain, same = shown(10), shown(90), shown(), shown(10)
+    assert first.group == same.group and len({first.group, other.group, plain.group}) == 3
+    offered = same_question_of(edo, first, timezone.now())
+    assert [one.ask.pk for one in offered] == [same.pk]
+    answered(edo, first)
+    outcomes = advising.answer_group(
+        edo, Ask.objects.get(pk=first.pk), "The left one.", None, "g", [other.pk, plain.pk, same.pk]
+    )
+    assert outcomes == {same.pk: ""}
+
+
+def test_approvals_of_one_call_with_other_pictures_are_apart(shown, edo):
+    one, other, same = (shown(shade, kind="approval", calls=[CALL]) for shade in (10, 90, 10))
+    assert one.calls_digest == same.calls_digest != other.calls_digest
+    assert [near.ask.pk for near in same_question_of(edo, one, timezone.now())] == [same.pk]
