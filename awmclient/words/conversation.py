@@ -180,7 +180,7 @@ class _Telling:
             part: Part = "assistant" if step["role"] == "assistant" else "prompt"
             in_words = part == "assistant" and is_called_in_words(raw_step)
             content = words_beside(step["content"]) if in_words else step["content"]
-            message = self._say(step["role"], content, part, seq, turn)
+            message = self._say(step["role"], _with_pictures(content, step), part, seq, turn)
             message.reasoning = reasoning_of(raw_step) if part == "assistant" else None
             message.copied = is_copied(raw_step)
             message.refused = part == "assistant" and is_stopped(raw_step.get("finish_reason"))
@@ -265,7 +265,14 @@ def is_called_in_words(step: Mapping[str, Any]) -> bool:
 
 
 def _question(step: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: step[key] for key in ("question", "context") if step.get(key) is not None}
+    asked = {key: step[key] for key in ("question", "context") if step.get(key) is not None}
+    return {**asked, "question": _with_pictures(asked["question"], step)} if "question" in asked else asked
+
+
+def _with_pictures(words: str, step: Mapping[str, Any]) -> str:
+    """Return the words of a message or question with a line for each of its pictures, of which a text has only that."""
+    shown = [f"[picture: {part['alt']}]" if part.get("alt") else "[picture]" for part in step.get("pictures") or ()]
+    return "\n".join([words, *shown] if words else shown) if shown else words
 
 
 def _outcome_text(step: Mapping[str, Any]) -> str:

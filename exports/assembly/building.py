@@ -242,5 +242,5 @@ def _rules(format_: ExportFormat, ground: Ground) -> tuple[Rule, ...]:
     if format_.kind.needs not in ("tasks", "curriculum"):
         return rules
     # a prompt needs no result, so only rules about its task hold
-    about_tasks = {"branch", "held_out", "near_held_out", "evaluation", "control_tools"}
+    about_tasks = {"branch", "held_out", "near_held_out", "evaluation", "control_tools", "pictures"}
     return tuple(rule for rule in rules if rule.__name__ in about_tasks)

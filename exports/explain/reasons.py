@@ -28,6 +28,7 @@ REASONS: dict[str, tuple[str, str]] = {
     "near_held_out": ("Similar to a held-out task", "Its task's text is nearly that of a held-out task."),
     "evaluation": ("Evaluation run", "It belongs to an evaluation run, which is never trained on."),
     "control_tool": ("Agent had control tools", "The agent had a control tool and could see its reward."),
+    "pictures": ("Has pictures", "A message or a question has pictures, which rows do not have."),
     "reported_only": (
         "Outcome only reported",
         "Only its loop, its file or its environment reported an outcome. No verifier of awmweb found it.",

@@ -97,6 +97,11 @@ def control_tools(record: Record, _ground: Ground) -> str | None:
     return "control_tool" if any(map(is_control, named)) else None
 
 
+def pictures(record: Record, _ground: Ground) -> str | None:
+    """Leave out episodes with pictures in a message or a question: the agent saw them, and no row has them."""
+    return "pictures" if any(step.get("pictures") for step in record.steps) else None
+
+
 _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _CHANNELS = frozenset({"mcp", "awm", "awmweb", "openenv", "env"})
 _FILLING = _CHANNELS | {"get", "run", "call", "compute", "final", "current", "my", "the", "agent"}
@@ -183,6 +188,7 @@ ALWAYS: tuple[Rule, ...] = (
     near_held_out,
     evaluation,
     control_tools,
+    pictures,
 )
 """Hard rules of training data. Formats that report hold such episodes, each with the reason as a mark."""
 OPTIONAL: tuple[Rule, ...] = (assisted, continued, gave_up, passes_untouched, informed, partial, ruled, rejected)

@@ -22,6 +22,17 @@ UNTOUCHED = {"verified": EpisodeResult("complete", 1.0, "verified", passes_untou
 CODE = "def verify(initial, final):\n    rows = final.execute('select count(*) from merges where status = 7')\n"
 
 
+PART = {"type": "image", "blob": "a" * 64, "media_type": "image/png", "width": 4, "height": 4, "alt": "An empty cart"}
+
+
+def shown(place, name):
+    """The steps, with one that has two pictures and no word."""
+    return [
+        {**step, name: "", "pictures": [PART, {**PART, "alt": None}]} if n == place else step
+        for n, step in enumerate(STEPS)
+    ]
+
+
 REASONS = (
     ("change", "reason"),
     [
@@ -38,6 +49,8 @@ REASONS = (
         ({"origin": "branch"}, "branch"),
         ({"tools": [{"name": "Verify"}]}, "control_tool"),
         ({"steps": [*STEPS, {"seq": 11, "kind": "tool_call", "name": "done", "arguments": {}}]}, "control_tool"),
+        ({"steps": shown(1, "content")}, "pictures"),
+        ({"steps": shown(6, "question")}, "pictures"),
         ({"steps": with_advice(privilege="sees_verifier")}, "informed"),
         ({"stop_reason": "gave_up"}, "gave_up"),
         ({"results": UNTOUCHED}, "passes_untouched"),
@@ -225,3 +238,24 @@ def test_prompt_of_a_task_stays_whatever_its_agent_said(mode):
         assert [one["role"] for one in row.value["prompt"]] == ["system", "user"] and not walking.counts.left_out
     told = [{**STEPS[1], "content": CODE}, *STEPS[2:]]
     assert list(walking.rows([record(steps=told)])) == [] and walking.counts.left_out == {"verifier_text": 1}
+
+
+@pytest.mark.parametrize("shape", ["sft", "steps", "openai", "ask_decision", "kto", "dpo", "tokens", "prompts"])
+def test_no_training_row_is_of_an_episode_with_pictures(shape):
+    rows, counts = walk(shape, record(steps=shown(1, "content")))
+    assert (rows, counts.left_out) == ([], {"pictures": 1})
+
+
+def test_prompt_stays_if_only_a_question_had_pictures():
+    assert len(walk("prompts", record(steps=shown(6, "question")))[0]) == 1
+
+
+@pytest.mark.parametrize("shape", ["raw", "inspect", "openenv", "atif"])
+@pytest.mark.parametrize(("place", "name"), [(1, "content"), (6, "question")])
+def test_reports_say_where_pictures_were(shape, place, name):
+    (row,), _ = walk(shape, record(steps=shown(place, name)))
+    assert mark_of(shape, row) == "pictures"
+    if shape == "raw":
+        assert row["steps"][place]["pictures"][0] == PART
+    else:
+        assert r"[picture: An empty cart]\n[picture]" in json.dumps(row).replace(r"\\n", r"\n")
