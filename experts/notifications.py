@@ -16,11 +16,13 @@ from django.utils import timezone
 from episodes.show.decisions import proposed_lines
 from experts import endings
 from experts.find.answer_links import answer_path
+from experts.find.pictured import pictures_by_ask, pictures_line
 from experts.models import BEFORE_PEOPLE, Ask, AskStatus
 from experts.rules.risk import is_high
 from experts.who.advisers import reach_of, to_tell
 from experts.who.policies import desk_of
 from notices.subjects import KEEP, Relevance, SharedView, put_off, skip
+from people.text.in_words import count
 from people.text.plain_text import clean
 from people.text.prose import without_marks
 
@@ -62,6 +64,8 @@ class AskSubject:
 
     def title(self, open_count: int) -> str:
         more = f" ({open_count} open)" if open_count > 1 else ""
+        shown = pictures_by_ask([self.ask]).get(self.ask.pk, ())
+        more = f" with {count(len(shown), 'picture')}{more}" if shown else more
         if missing := reach_of(self.ask.project, timezone.now()).missing(self.ask.skills):
             skills = f"{'all of the skills' if len(missing) > 1 else 'the skill'} {', '.join(map(clean, missing))}"
             return f"No member of {self.ask.project.slug} has {skills}: an agent waits"
@@ -121,7 +125,11 @@ class AskSubject:
         return SharedView(
             title=self.title(1),
             text=clean(self.text),
-            details=[*_call_lines(calls), *(f"- {clean(one['label'])}" for one in typed.get("options") or [])],
+            details=[
+                *filter(None, [pictures_line(ask)]),
+                *_call_lines(calls),
+                *(f"- {clean(one['label'])}" for one in typed.get("options") or []),
+            ],
             state=clean(self.state_for("", now)),
             expires_at=ask.deadline_at,
             is_free=for_people and not ask.assignment.is_held(now),

@@ -198,6 +198,8 @@ class AskListing(Shape):
     seq: int
     status: AskStatus
     question: Text
+    pictures: Pictures | None = None
+    """Of the question: `GET /blobs/{blob}` returns each."""
     context: Text | None = None
     deadline_at: datetime
     tier: Tier = "people"

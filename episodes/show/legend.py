@@ -37,6 +37,7 @@ NO_ANSWER = {
     "budget": NoAnswer("The run's budget for human answers is used up.", "budget for human answers used up", True),
     "backpressure": NoAnswer("The expected wait was over the limit.", "expected wait over the limit", True),
     "no_model": NoAnswer("This arm asks models only, and none is configured.", "no model configured", True),
+    "pictures": NoAnswer("This arm asks models only, and models do not see pictures.", "models see no pictures", True),
     "expert_fault": NoAnswer("The expert model gave no usable answer.", "the model failed"),
     "unreachable": NoAnswer("The dashboard could not be reached.", "unreachable"),
 }

@@ -10,6 +10,7 @@
     earlier_decisions  earlier decisions on the same tools
     answer_links  links that answer without a session
     similar       earlier answers that can help
+    pictured      pictures of questions, in words
     attached      files of asks that an actor sees
     my_answers    a person's answers, and their ends
     held_answers  answers that can still be undone

@@ -103,12 +103,10 @@ def _to_senior(actor: Actor, ask: Ask) -> Way:
 
 
 def _to_model(ask: Ask) -> Way:
-    if not settings.EXPERT_ENDPOINTS:
-        return Way(Tier.LLM, "the model", "no expert model is configured")
     if ask.quorum_of > 1:
         return Way(Tier.LLM, "the model", "only people count")
-    if not policies.models_may_help(ask):
-        return Way(Tier.LLM, "the model", "this arm uses people only")
+    if why := policies.why_no_model(ask):
+        return Way(Tier.LLM, "the model", why)
     passed = set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True))
     left = [name for name in settings.EXPERT_ENDPOINTS if f"{MODEL}{name}" not in passed]
     return Way(Tier.LLM, left[0], "") if left else Way(Tier.LLM, "the model", "the model declined it")
@@ -233,8 +231,7 @@ def model_draft(ask: Ask, now: datetime) -> ModelDraft:
     ready = next((one for one in drafts if one.is_ready), None)
     if ready is not None:
         return _ready(ready, ask)
-    if not policies.models_may_help(ask):
-        why = "this arm uses people only" if settings.EXPERT_ENDPOINTS else "no expert model is configured"
+    if why := policies.why_no_model(ask):
         return ModelDraft("none", why)
     failed = [one for one in drafts if one.failed]
     # each model gets one attempt

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Prefetch
 from django.utils import timezone
 
+from awmclient.nouns.pictures import ImagePart
 from awmclient.schema import AskListing, AskView
 from episodes.find.selection import newest, run_named
 from episodes.models import Episode
+from experts.find.pictured import pictures_by_ask
 from experts.models import Ask, AskQuerySet, ModelCall, StandingAnswer
 from experts.who.authority import authors_of
 from experts.who.counting import decided_on, quorum_of
@@ -48,7 +51,7 @@ def asks_of(actor: Actor) -> AskQuerySet:
 def open_asks(actor: Actor, status: str = "open", **filters: str) -> list[AskListing]:
     """Return the queue in order."""
     now = timezone.now()
-    return [listing(ask, now) for ask in _listed(actor, status, filters).in_turn()[:LISTED]]
+    return _listings(_listed(actor, status, filters).in_turn()[:LISTED], now)
 
 
 def page_of_asks(
@@ -57,7 +60,7 @@ def page_of_asks(
     """Return asks of a status, newest first, and the cursor of the next page."""
     now = timezone.now()
     asks, cursor_next = newest(_listed(actor, status, filters), cursor, limit)
-    return [listing(ask, now) for ask in asks], cursor_next
+    return _listings(asks, now), cursor_next
 
 
 def _listed(actor: Actor, status: str, filters: Mapping[str, str]) -> AskQuerySet:
@@ -93,7 +96,12 @@ def active_standing(actor: Actor) -> list[StandingAnswer]:
     return [one for one in standing if one.pk in authors]
 
 
-def listing(ask: Ask, now: datetime) -> AskListing:
+def _listings(asks: Sequence[Ask], now: datetime) -> list[AskListing]:
+    pictures = pictures_by_ask(asks)
+    return [_listing(ask, now, pictures.get(ask.pk)) for ask in asks]
+
+
+def _listing(ask: Ask, now: datetime, pictures: list[dict[str, Any]] | None) -> AskListing:
     held_by, lease_until = ask.taken_by(now) or (None, None)
     return AskListing(
         id=ask.pk,
@@ -101,6 +109,7 @@ def listing(ask: Ask, now: datetime) -> AskListing:
         seq=ask.seq,
         status=ask.status,
         question=ask.question,
+        pictures=[ImagePart.model_validate(part) for part in pictures] if pictures else None,
         context=ask.context,
         deadline_at=ask.deadline_at,
         tier=ask.tier,

@@ -17,6 +17,7 @@ from episodes.show.decisions import decided_lines
 from experts import endings
 from experts.find import one_ask
 from experts.find.answer_links import AnswerLink, link_of
+from experts.find.pictured import pictures_line
 from experts.looking import ReturnedByModel
 from experts.pages.answer import SentAnswer, decision_of, typed_again
 from experts.record import closing, links
@@ -72,6 +73,7 @@ def _show(
         "link": current,
         "ask": ask,
         "asked": asked,
+        "pictures_line": pictures_line(ask),
         "plain": decision_fields.fields_of(asked.typed, typed_again(request, ask)) if asked.typed else None,
         "mine": mine,
         "counted": counted and ask.is_open,

@@ -19,6 +19,7 @@ from django.views.decorators.http import require_POST
 from awmclient.nouns.ask_kinds import ask_kind
 from episodes.show.decisions import proposed_lines
 from experts import slack_answers
+from experts.find.pictured import pictures_line
 from experts.find.reading import asks_of
 from experts.models import Ask
 from experts.notifications import KIND
@@ -230,6 +231,7 @@ def _decision(typed: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, 
 def _window(ask: Ask) -> dict[str, Any] | None:
     """Return the window of an answer; None if Slack cannot show the ask whole."""
     blocks = [*_texts(ask.question)] if len(ask.question) <= slack.TEXT_CHARS else []
+    blocks += _texts(shown) if blocks and (shown := pictures_line(ask)) else []
     typed, kind = ask.typed or {}, ask_kind(ask.typed)
     asked = _calls(ask) if kind.is_approval else _options(typed) if kind.is_choice else []
     if not blocks or asked is None or kind.is_form:

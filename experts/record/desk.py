@@ -30,7 +30,7 @@ from experts.models import MODEL, Ask, Assignment, Desk, Draft, ModelCall, Prese
 from experts.rules import quorum, risk, second_look
 from experts.rules.routing import PRESENT_FOR
 from experts.who.advisers import ADVISERS, may_be_present
-from experts.who.policies import held_by, models_may_help
+from experts.who.policies import held_by, why_no_model
 from people.access import Actor, is_id, may_advise, may_see_queue, may_set_desk, visible_or_404
 from people.errors import Invalid
 from people.models import Membership, display_name, long_ago
@@ -252,8 +252,8 @@ def want_draft(actor: Actor, ask_id: str, hint: str = "") -> None:
         raise TooLate
     if ask.typed:
         raise Invalid("Models write no drafts for a decision. Send the ask to the model instead.")
-    if not models_may_help(ask):
-        raise Invalid("No expert model is available: none is configured, or this arm uses people only.")
+    if why := why_no_model(ask):
+        raise Invalid(f"No expert model is available: {why}.")
     prepared = Draft.objects.filter(ask=ask, author_key__startswith=MODEL)
     # with a hint all are replaced, without one only those that failed
     (prepared if hint else prepared.filter(failed=True)).delete()

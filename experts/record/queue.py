@@ -303,7 +303,7 @@ def _refuse_target(ask: Ask, to: str) -> None:
     if to not in (Tier.LLM, Tier.PEOPLE, Tier.SENIOR):
         raise Invalid("An ask can be transferred to people, a colleague, the senior expert or the model.")
     if to == Tier.LLM and not policies.models_may_decide(ask):
-        raise Invalid("No expert model is available: none is configured, or only people can decide this ask.")
+        raise Invalid("No expert model is available: none is configured, or only people can answer this ask.")
     if to == Tier.LLM and not _models_left(ask):
         raise Invalid("The model already declined this ask.")
     if to == Tier.SENIOR and policies.desk_of(ask.project).senior_id is None:

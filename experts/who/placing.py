@@ -21,12 +21,15 @@ from experts.who.policies import policy_of
 def place(ask: Ask, desk: Desk, arrived: FoundDesk, now: datetime) -> str:
     """Set a new ask's group and plan. Return the reason if it must fall back immediately."""
     policy = policy_of(desk, ask.episode)
-    if ask.quorum_of > 1:  # only people count
+    # only people count, and only they see
+    if ask.quorum_of > 1 or ask.pictures_digest:
         policy = replace(policy, has_models=False)
     same = same_question(ask, arrived.alike)
     ask.group = same.group if same is not None else ask.pk
     # the ID is known before the row exists, so the draw follows from it
     way = route(policy, load_for(ask, policy, now, desk, arrived), draw(policy.seed, ask.pk))
+    if way.reason == "no_model" and ask.pictures_digest:
+        way = replace(way, reason="pictures")
     ask.tiers, ask.tier_reason, ask.chance = list(way.tiers), way.reason, way.chance
     ask.tier = way.tiers[0] if way.tiers else Tier.PEOPLE
     ask.expected_wait_s = way.expected_wait_s

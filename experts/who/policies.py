@@ -55,9 +55,18 @@ def policy_of(desk: Desk, episode: Episode) -> RoutingRules:
     return RoutingRules(**fields, has_senior=desk.senior_id is not None, has_models=bool(settings.EXPERT_ENDPOINTS))
 
 
-def models_may_help(ask: Ask) -> bool:
+def why_no_model(ask: Ask) -> str:
+    """Return why no model can help with an ask; empty if one can."""
     policy = policy_of(desk_of(ask.project), Episode.every.get(pk=ask.episode_id))
-    return policy.has_models and policy.only != "people"
+    if not policy.has_models:
+        return "no expert model is configured"
+    if policy.only == "people":
+        return "this arm uses people only"
+    return "models do not see its pictures" if ask.pictures_digest else ""
+
+
+def models_may_help(ask: Ask) -> bool:
+    return not why_no_model(ask)
 
 
 def models_may_decide(ask: Ask) -> bool:

@@ -31,6 +31,7 @@ REASONS = {
     "budget": "The run's budget for human answers is used up.",
     "backpressure": "The expected wait was over the limit.",
     "no_model": "This arm asks models only, and none is configured.",
+    "pictures": "This arm asks models only, and models do not see pictures.",
     "expert_fault": "The expert model gave no usable answer.",
     "a_later_one": "No expert answered (a later one).",
 }
