@@ -51,7 +51,7 @@ def asks_of(actor: Actor) -> AskQuerySet:
 def open_asks(actor: Actor, status: str = "open", **filters: str) -> list[AskListing]:
     """Return the queue in order."""
     now = timezone.now()
-    return _listings(_listed(actor, status, filters).in_turn()[:LISTED], now)
+    return _listings(list(_listed(actor, status, filters).in_turn()[:LISTED]), now)
 
 
 def page_of_asks(
