@@ -52,7 +52,9 @@ def interaction(request: HttpRequest) -> HttpResponse:
     if payload.get("type") == "block_actions":
         return _pressed(payload, user)
     carried = _given(payload)
-    pressed = slack.pressed_by(KIND, str(carried.get("message", "")), user)
+    # `delivery`: a window that the version before opened, which named it so
+    message = carried.get("message") or carried.get("delivery", "")
+    pressed = slack.pressed_by(KIND, str(message), user)
     if pressed is None:
         return _problem(REFUSED)
     if payload.get("type") == "view_submission":
@@ -104,7 +106,7 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def _given(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a window carries from its press: delivery, assignment and lease. Signed with the request."""
+    """Return what a window carries from its press: message, assignment and lease. Signed with the request."""
     try:
         carried = str(_dict(payload.get("view")).get("private_metadata", ""))
         return _dict(parse_json(carried.encode("utf-8", "surrogatepass")))

@@ -124,6 +124,15 @@ def test_question_is_answered_in_its_window(edo, asked, there, way):
     assert "awm_answer" not in json.dumps(changed["blocks"])
 
 
+def test_window_that_an_earlier_version_opened_is_sent(asked, there, way):
+    pressed(told(ask := asked()), "awm_answer")
+    carried = json.loads(window(there)["private_metadata"])
+    carried["delivery"] = carried.pop("message")
+    opened = {"private_metadata": json.dumps(carried)}
+    assert submitted(opened, {"note": {"value": "Into 4127."}}).content == b""
+    assert fresh(ask).accepted.text == "Into 4127."
+
+
 def test_calls_are_decided_in_the_window_with_reasons(asked, there, way):
     row = told(ask := asked(**approval(REPLY, {"ticket": 9007199254740993})))
     pressed(row, "awm_answer")
