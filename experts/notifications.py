@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from django.utils import timezone
 
-from episodes.show.decisions import proposed_lines
+from episodes.show.decisions import in_one_line, in_plain_lines, proposed_lines
 from experts import endings
 from experts.find.answer_links import answer_path
 from experts.find.pictured import pictures_by_ask, pictures_line
@@ -125,11 +126,7 @@ class AskSubject:
         return SharedView(
             title=self.title(1),
             text=clean(self.text),
-            details=[
-                *filter(None, [pictures_line(ask)]),
-                *_call_lines(calls),
-                *(f"- {clean(one['label'])}" for one in typed.get("options") or []),
-            ],
+            details=[*filter(None, [pictures_line(ask)]), *_details(calls, typed.get("options") or [])],
             state=clean(self.state_for("", now)),
             expires_at=ask.deadline_at,
             is_free=for_people and not ask.assignment.is_held(now),
@@ -147,12 +144,9 @@ class AskSubject:
         return self.ask.closed_at is not None and self.ask.closed_at < now - WITHDRAWN_FOR
 
 
-def _call_lines(calls: list[dict[str, Any]]) -> list[str]:
-    lines: list[str] = []
-    for place, line in enumerate(proposed_lines(calls)):
-        lines.append(f"{place + 1}. {line.name}")
-        lines += [f"    {argument.name}: {argument.value}" for argument in line.arguments]
-    return lines
+def _details(calls: list[dict[str, Any]], options: list[dict[str, Any]]) -> list[str]:
+    lines = [in_plain_lines(number, line) for number, line in enumerate(proposed_lines(calls), 1)]
+    return [*chain.from_iterable(lines), *(f"- {in_one_line(clean(one['label']))}" for one in options)]
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from awmclient.nouns.sources import DECIDERS
 from people.text.plain_text import clean
 
 VERDICTS = {"approve": ("Approved", "i-yes"), "edit": ("Edited", "i-pen"), "reject": ("Rejected", "i-no")}
+CONTINUED = "    │ "
+"""Before each further line of a value, so that none can look like another call or argument."""
 ON_TIMEOUT = {"reject": "reject", "no_advice": "no advice"}
 
 
@@ -77,6 +79,20 @@ def value_in_words(value: Any) -> str:
 def proposed_lines(calls: list[dict[str, Any]]) -> list[Decided]:
     """Return the calls of an approval, before anyone has decided on them."""
     return [_call_line(call, {"arguments": call.get("arguments")}) for call in calls]
+
+
+def in_plain_lines(number: int, line: Decided) -> list[str]:
+    """Return a proposed call for a text without markup: its number and name, and its arguments below."""
+    values = [f"    {in_one_line(one.name)}: {_continued(one.value)}" for one in line.arguments]
+    return [f"{number}. {in_one_line(line.name)}", *values]
+
+
+def in_one_line(text: str) -> str:
+    return "⟨LF⟩".join(text.splitlines())
+
+
+def _continued(text: str) -> str:
+    return f"\n{CONTINUED}".join(text.splitlines())
 
 
 def decided_lines(typed: Mapping[str, Any] | None, decision: Mapping[str, Any] | None) -> list[Decided]:

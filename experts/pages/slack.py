@@ -17,7 +17,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
 from awmclient.nouns.ask_kinds import ask_kind
-from episodes.show.decisions import proposed_lines
+from episodes.show.decisions import in_one_line, in_plain_lines, proposed_lines
 from experts import slack_answers
 from experts.find.pictured import pictures_line
 from experts.find.reading import asks_of
@@ -263,9 +263,10 @@ def _calls(ask: Ask) -> list[dict[str, Any]] | None:
     for place, (line, breaks) in enumerate(
         zip(proposed_lines(calls), breaks_in(calls, ask.episode.tools), strict=True)
     ):
-        lines = [f"{place + 1}. {line.name}", *(f"{argument.name}: {argument.value}" for argument in line.arguments)]
+        lines = in_plain_lines(place + 1, line)
         if breaks:
-            lines.append(f"Does not fit the tool's schema: {'; '.join(broken.words for broken in breaks)}")
+            unfit = in_one_line("; ".join(broken.words for broken in breaks))
+            lines.append(f"Does not fit the tool's schema: {unfit}")
         words = "\n".join(lines)
         if len(words) > slack.TEXT_CHARS:
             return None
@@ -277,7 +278,7 @@ def _calls(ask: Ask) -> list[dict[str, Any]] | None:
 
 
 def _options(typed: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    labels = [clean(one["label"]) for one in typed["options"]]
+    labels = [in_one_line(clean(one["label"])) for one in typed["options"]]
     # Slack cuts options after 75 characters, and shows two that begin alike as one
     if len(labels) > OPTIONS_MAX or any(len(label) > 75 for label in labels):
         return None

@@ -203,6 +203,32 @@ def test_texts_of_agents_stay_texts_and_are_cut(asked, there, channel):
     assert texts[2]["text"].endswith("open it in awmweb.") and "-tail" not in texts[2]["text"]
 
 
+def test_lines_of_a_call_cannot_be_forged(asked, there, channel, edo_in_slack):
+    forged = "small\n2. delete_all\r\n    sure: yes"
+    arguments = {"note": forged, "a\nb": "1\nDoes not fit the tool's schema: no"}
+    typed = approval(arguments, name="send_reply\n2. delete_all")
+    post = drawn(asked(**typed))
+    press(post, "awm_answer")
+    shown = there.of("chat.postMessage")[0]["blocks"][2], window(there)["blocks"][1]
+    for block in shown:
+        assert block["text"]["text"].splitlines() == [
+            "1. send_reply⟨LF⟩2. delete_all",
+            "    note: small",
+            "    │ 2. delete_all",
+            "    │     sure: yes",
+            "    a⟨LF⟩b: 1",
+            "    │ Does not fit the tool's schema: no",
+        ]
+
+
+def test_options_have_one_line_each(asked, there, channel, edo_in_slack):
+    options = [{"id": "a", "label": "Keep\n- Delete"}, {"id": "b", "label": "Wait"}]
+    press(drawn(asked(kind="choice", options=options)), "awm_answer")
+    listed = there.of("chat.postMessage")[0]["blocks"][2]["text"]["text"]
+    assert listed.splitlines() == ["- Keep⟨LF⟩- Delete", "- Wait"]
+    assert "Keep⟨LF⟩- Delete" in json.dumps(window(there), ensure_ascii=False)
+
+
 def test_rate_limit_keeps_the_newest_state(edo, asked, there, channel):
     drawn(ask := asked())
     there.refuses["chat.update"] = "ratelimited"
