@@ -123,11 +123,34 @@ def _pressed(payload: Mapping[str, Any], user: str) -> HttpResponse:
     pressed = slack.pressed_by(KIND, message, user)
     if pressed is None:
         return _message(payload, REFUSED)
+    if action["action_id"] == slack_answers.ANYWAY:
+        return _sent_anyway(payload, pressed, version)
+    response = _claimed(payload, pressed, action)
+    # last, since a window must be open within three seconds
+    _move_second(payload, pressed)
+    return response
+
+
+def _sent_anyway(payload: Mapping[str, Any], pressed: Pressed, version: str) -> HttpResponse:
+    try:
+        slack_answers.send_anyway(pressed, version)
+    except AppError as refused:
+        return _message(payload, refused.message)
+    return HttpResponse()
+
+
+def _move_second(payload: Mapping[str, Any], pressed: Pressed) -> None:
+    """Take the buttons from a message that was sent twice because Slack's response was lost, and is drawn no more."""
+    ts = str(_dict(payload.get("message")).get("ts", ""))
+    if pressed.ts and ts and ts != pressed.ts:
+        url = addresses.public_url(pressed.actor.project.slug, f"/asks/{pressed.subject_id}/")
+        slack.move(pressed.channel, ts, url)
+
+
+def _claimed(payload: Mapping[str, Any], pressed: Pressed, action: Mapping[str, Any]) -> HttpResponse:
+    """Claim the ask, and open its window for *Answer*."""
     actor, ask_id = pressed.actor, pressed.subject_id
     try:
-        if action["action_id"] == slack_answers.ANYWAY:
-            slack_answers.send_anyway(pressed, version)
-            return HttpResponse()
         had = _has(actor, ask_id)
         # the same press again, as its message has no Claim for who holds the ask
         if had and action["action_id"] == CLAIM:

@@ -182,6 +182,17 @@ def tell(channel: str, ts: str, user: str, words: str, press: tuple[str, str, st
         log.warning("Slack did not take a reply: %s", type(error).__name__)
 
 
+def move(channel: str, ts: str, url: str) -> None:
+    """Leave only a link in a message that another one replaces."""
+    words = "Moved: this ask has another message here."
+    blocks = [{"type": "section", "text": plain(words)}, actions([link(url)])]
+    try:
+        client(WINDOW_S).chat_update(channel=channel, ts=ts, text=words, blocks=blocks)
+    except OUT as error:
+        # the next press on it tries again
+        log.warning("Slack did not move a message: %s", type(error).__name__)
+
+
 @dataclass(frozen=True)
 class Pressed:
     """A message about a subject, and the member whose press or reply it was."""

@@ -64,10 +64,15 @@ def posted(path, body, secret=SECRET, age_s=0, content_type="application/x-www-f
     return Client(enforce_csrf_checks=True).post(path, body, content_type=content_type, headers=sent)
 
 
+def ts_of(row):
+    """Return Slack's name of a direct message, of one in a channel, or of any other."""
+    return row.receipt.get("ts") if isinstance(row, Delivery) else getattr(row, "ts", "1.1")
+
+
 def pressed(row, action, user=EDO, **more):
     payload = {
         "type": "block_actions", "user": {"id": user}, "trigger_id": "t", "channel": {"id": "D1"},
-        "message": {"ts": "1.1"}, "actions": [{"action_id": action, "value": row.pk}], **more,
+        "message": {"ts": ts_of(row)}, "actions": [{"action_id": action, "value": row.pk}], **more,
     }  # fmt: skip
     return posted("/slack/interactions", urlencode({"payload": json.dumps(payload)}))
 
@@ -122,6 +127,18 @@ def test_question_is_answered_in_its_window(edo, asked, there, way):
     changed = there.of("chat.update")[-1]
     assert changed["ts"] == row.receipt["ts"] and "edo" in json.dumps(changed["blocks"])
     assert "awm_answer" not in json.dumps(changed["blocks"])
+
+
+def test_press_on_a_second_message_counts_and_moves_it(asked, there, way):
+    row = told(ask := asked())
+    # Slack took this one, and its response was lost
+    lost = "1600000000.000001"
+    pressed(row, "awm_answer", message={"ts": lost})
+    (moved,) = there.of("chat.update")
+    assert moved["ts"] == lost and "Moved" in moved["text"]
+    assert "awm_answer" not in json.dumps(moved) and f"/asks/{ask.pk}/" in json.dumps(moved)
+    assert submitted(window(there), {"note": {"value": "Into 4127."}}).content == b""
+    assert fresh(ask).accepted.text == "Into 4127."
 
 
 def test_window_that_an_earlier_version_opened_is_sent(asked, there, way):
