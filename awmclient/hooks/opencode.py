@@ -14,6 +14,7 @@ import { spawn, spawnSync } from "node:child_process"
 const COMMAND = __COMMAND__
 const calls = new Map() // what a prompt's call is, by its ID
 const waiting = new Map() // the hooks that wait for an answer, by the prompt's ID
+const due = new Set() // prompts that wait for what is recorded before them, by their ID
 const rejected = new Set() // calls that the desk has rejected, which are recorded already
 const sessions = new Set()
 let queue = Promise.resolve()
@@ -47,7 +48,10 @@ export const Awmclient = async ({ client, directory }) => {
   }
 
   const asked = async (prompt) => {
+    due.add(prompt.id)
     await queue
+    // the terminal was first
+    if (!due.delete(prompt.id)) return
     const call = calls.get(prompt.tool?.callID)
     const text = about("PermissionRequest", prompt.sessionID, {
       tool_name: call?.tool ?? prompt.permission,
@@ -85,6 +89,7 @@ export const Awmclient = async ({ client, directory }) => {
   const handlers = {
     "permission.asked": (one) => asked(one),
     "permission.replied": (one) => {
+      due.delete(one.requestID)
       const child = waiting.get(one.requestID)
       // the terminal was first
       if (waiting.delete(one.requestID)) child.kill("SIGUSR1")
