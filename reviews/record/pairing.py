@@ -7,10 +7,10 @@ A pair whose sides are the same is left out and counted: a person could only say
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
-from functools import lru_cache
+from collections.abc import Collection, Iterator, Sequence
 from heapq import nsmallest
 from itertools import combinations
+from operator import itemgetter
 from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
@@ -19,12 +19,15 @@ from episodes.models import Episode
 from episodes.stored.splits import task_key
 from reviews.models import QueueRule, Review, ReviewQueue
 from reviews.statistics import worth
-from reviews.visible.pairs import digest_of, draw
+from reviews.visible.pairs import answers_by_episode, digests_of, draw
 
 EPISODES, MEMBERS, PAIRS = 5_000, 60, 4
 """Episodes of one fill, episodes of a task among which pairs are drawn, and pairs of a task in a queue."""
 REMEMBERED = 20_000
 """Digests of ended episodes that a process keeps, so that a rule does not read the same steps each minute."""
+TOGETHER = 100
+"""Pairs that are compared at a time, by two queries."""
+_DIGESTS: dict[str, str] = {}
 
 
 class DrawnPairs(NamedTuple):
@@ -35,18 +38,27 @@ class DrawnPairs(NamedTuple):
 
 
 def rows_of(
-    queue: ReviewQueue, episodes: QuerySet[Episode], *, sample: int = 0, seed: int = 0, rule: QueueRule | None = None
+    queue: ReviewQueue,
+    episodes: QuerySet[Episode],
+    *,
+    sample: int = 0,
+    seed: int = 0,
+    rule: QueueRule | None = None,
+    most: int = 0,
 ) -> DrawnPairs:
-    """Return the pairs that come to a queue: at most `PAIRS` of a task, with those that it has; with `sample`, only so
-    many of all. Each is drawn by the seed, and no pair is there twice."""
+    """Return the pairs that come to a queue: at most `PAIRS` of a task, with those that it has; with `sample` or
+    `most`, only so many of all. Each is drawn by the seed, and no pair is there twice."""
     seed = seed or queue.seed
     there = set(queue.reviews.values_list("episode_id", "other_id"))
     tasks = queue.reviews.values_list("episode__scenario", "episode__task_idx", "episode__task")
     counts = Counter(task_key(*task) for task in tasks)
-    drawn = [_drawn(members, there, counts[task], seed) for task, members in _by_task(queue, episodes).items()]
-    chosen = [pair for pairs, _ in drawn for pair in pairs]
-    if sample:
-        chosen = sorted(chosen, key=lambda pair: draw(seed, f"sample/{pair}"))[:sample]
+    places: list[tuple[float, Iterator[tuple[str, str]]]] = []
+    for task, members in _by_task(queue, episodes).items():
+        if (room := PAIRS - counts[task]) > 0:
+            pairs = _drawn(members, there, seed)
+            places += [(draw(seed, f"sample/{task}/{number}") if sample else 0, pairs) for number in range(room)]
+    comparing = _Comparing()
+    comparing.fill([pairs for _, pairs in sorted(places, key=itemgetter(0))], sample or most or len(places))
     rows = [
         Review(
             queue=queue,
@@ -57,9 +69,9 @@ def rows_of(
             # by chance: a rank by outcomes would show them
             worth=3 * draw(queue.seed, f"place/{first}/{second}"),
         )
-        for first, second in chosen
+        for first, second in comparing.chosen
     ]
-    return DrawnPairs(rows, sum(alike for _, alike in drawn))
+    return DrawnPairs(rows, comparing.alike)
 
 
 def _by_task(queue: ReviewQueue, episodes: QuerySet[Episode]) -> dict[str, list[str]]:
@@ -73,27 +85,57 @@ def _by_task(queue: ReviewQueue, episodes: QuerySet[Episode]) -> dict[str, list[
     return tasks
 
 
-def _drawn(
-    members: list[str], there: Collection[tuple[str, str | None]], full: int, seed: int
-) -> tuple[list[tuple[str, str]], int]:
-    """Return the pairs of one task that come to a queue which has `full` of it, and how many were passed over because
-    their sides are the same."""
-    if full >= PAIRS:
-        return [], 0
+def _drawn(members: list[str], there: Collection[tuple[str, str | None]], seed: int) -> Iterator[tuple[str, str]]:
+    """Yield the new pairs of one task, drawn by the seed."""
     few = sorted(nsmallest(MEMBERS, members, key=lambda pk: draw(seed, pk)))
     new = [pair for pair in combinations(few, 2) if pair not in there]
-    chosen: list[tuple[str, str]] = []
-    alike = 0
-    for pair in sorted(new, key=lambda pair: draw(seed, f"pair/{pair}")):
-        if len(chosen) == PAIRS - full:
-            break
-        if _remembered(pair[0]) == _remembered(pair[1]):
-            alike += 1
-        else:
-            chosen.append(pair)
-    return chosen, alike
+    yield from sorted(new, key=lambda pair: draw(seed, f"pair/{pair}"))
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _remembered(episode: str) -> str:
-    return digest_of(episode)
+class _Comparing:
+    """Takes pairs whose sides differ, one for each place, and reads no more episodes than it needs."""
+
+    def __init__(self) -> None:
+        self.chosen: list[tuple[str, str]] = []
+        self.alike = 0
+        self._answers: dict[str, str] = {}
+
+    def fill(self, places: Sequence[Iterator[tuple[str, str]]], most: int) -> None:
+        """Fill these places in turn until there are `most` pairs. A task's iterator is there once for each place."""
+        rest = list(places)
+        while rest and len(self.chosen) < most:
+            # few more than are missing, so that what is read is used
+            together = min(TOGETHER, most - len(self.chosen))
+            batch, rest = rest[:together], rest[together:]
+            while batch:
+                batch = self._tried(batch)
+
+    def _tried(self, batch: Sequence[Iterator[tuple[str, str]]]) -> list[Iterator[tuple[str, str]]]:
+        """Try the next pair of each place. Return the places that are still free."""
+        pairs = [(place, pair) for place in batch if (pair := next(place, None)) is not None]
+        unread = {pk for _, pair in pairs for pk in pair} - self._answers.keys()
+        if unread:
+            self._answers |= answers_by_episode(unread)
+        # without those that were erased meanwhile
+        pairs = [(place, pair) for place, pair in pairs if self._answers.keys() >= set(pair)]
+        equal = [pair for _, pair in pairs if self._answers[pair[0]] == self._answers[pair[1]]]
+        digests = _remembered({pk for pair in equal for pk in pair})
+        free = []
+        for place, pair in pairs:
+            if pair in equal and digests[pair[0]] == digests[pair[1]]:
+                self.alike += 1
+                free.append(place)
+            else:
+                self.chosen.append(pair)
+        return free
+
+
+def _remembered(episodes: set[str]) -> dict[str, str]:
+    """Return digests of episodes, and read those that this process does not remember."""
+    if len(_DIGESTS) > REMEMBERED:
+        _DIGESTS.clear()
+    digests = {pk: _DIGESTS[pk] for pk in episodes & _DIGESTS.keys()}
+    if unread := episodes - digests.keys():
+        digests |= digests_of(unread)
+        _DIGESTS.update(digests)
+    return digests

@@ -123,8 +123,8 @@ def drawn(episodes: QuerySet[Episode], rule: QueueRule) -> QuerySet[Episode]:
 
 def _added(rule: QueueRule, actor: Actor, episodes: QuerySet[Episode]) -> int:
     if rule.queue.is_pairwise:
-        pairs = pairing.rows_of(rule.queue, episodes, rule=rule)
-        return assigning.add_pairs(actor, rule.queue, pairs._replace(rows=pairs.rows[:EACH]), str(rule))
+        pairs = pairing.rows_of(rule.queue, episodes, rule=rule, most=EACH)
+        return assigning.add_pairs(actor, rule.queue, pairs, str(rule))
     new = episodes.exclude(reviews__queue=rule.queue).order_by("pk").values("pk")
     ready = list(worth.reviewable().filter(pk__in=new).order_by("pk")[:EACH])
     rows = assigning.rows_of(rule.queue, ready, rule=rule)

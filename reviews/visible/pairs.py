@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, tee
+from operator import itemgetter
 from typing import Any
 
 from episodes.models import Episode, Step
@@ -19,8 +21,14 @@ OVERALL = "Which is better?"
 LETTERS = {"a": Preferred.FIRST, "b": Preferred.SECOND, "equal": Preferred.EQUAL, "neither": Preferred.NEITHER}
 """What a reviewer says of A and B, where A is the first episode of the row."""
 WORDS = {"a": "A", "b": "B", "equal": "Equal", "neither": "Neither"}
-_SEEN = ("kind", "role", "content", "name", "arguments", "result", "error", "action", "observation", "question", "text")
-"""Fields of a step that make it another one to a reviewer: not when it happened, what it took, and IDs."""
+_UNSEEN = {
+    *("seq", "at", "turn", "call_id", "acted_by", "ask", "thread", "usage", "meta", "options"),
+    *("reward", "done", "reward_type"),
+}
+"""Names of a step that make it no other one: numbers, times, IDs, tokens, a model's options, and words on success."""
+_LISTS = ("calls", "tool_calls", "files", "decided")
+_OF_ENTRIES = {"id", "call_id", "at"}
+"""Names of entries of these lists that make them no others."""
 _OTHER = {Preferred.FIRST: Preferred.SECOND, Preferred.SECOND: Preferred.FIRST}
 
 
@@ -69,19 +77,61 @@ def answers_of(answer: Preference) -> Mapping[str, str]:
 
 
 def content_of(step: Mapping[str, Any]) -> str:
-    """Return what an agent did, asked and read in a step, without when it happened and what it took."""
-    seen = {name: step.get(name) for name in _SEEN}
-    advice = step.get("advice") or {}
-    answer = [advice.get(name) for name in ("text", "decision", "tool_calls")]
-    return json.dumps({**seen, "advice": answer}, sort_keys=True)
+    """Return what an agent did, asked and read in a step: all of it but for times, IDs, tokens and notes."""
+    seen = _seen(step)
+    if isinstance(reasoning := seen.get("reasoning"), Mapping):
+        # its parts have signatures
+        seen["reasoning"] = reasoning.get("text")
+    if isinstance(typed := seen.get("typed"), Mapping):
+        seen["typed"] = {**_seen(typed), "options": typed.get("options")}
+    if isinstance(advice := seen.get("advice"), Mapping):
+        seen["advice"] = _seen(advice)
+        if isinstance(decision := advice.get("decision"), Mapping):
+            seen["advice"]["decision"] = _seen(decision)
+    return json.dumps(seen, sort_keys=True)
 
 
-def digest_of(episode: str) -> str:
-    """Return a digest of what a reviewer sees of an ended episode: its steps, but for the verifier's, and its answer.
-    Two sides of a pair with one digest are the same."""
-    total = hashlib.sha256((Episode.every.get(pk=episode).final_answer or "").encode())
-    for step in Step.objects.filter(episode=episode).exclude(kind="verification").order_by("seq").iterator():
-        # the length first, so that no text can look like the end of another
-        content = content_of(step.wire()).encode()
-        total.update(b"%d:%s" % (len(content), content))
+def _seen(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is there and seen, and entries of lists without their IDs."""
+    seen = {name: value for name, value in body.items() if name not in _UNSEEN and value is not None}
+    for name in _LISTS:
+        if isinstance(entries := seen.get(name), list):
+            seen[name] = [{key: value for key, value in one.items() if key not in _OF_ENTRIES} for one in entries]
+    return seen
+
+
+def prompts_among(steps: Iterable[Mapping[str, Any]]) -> Iterator[bool]:
+    """Yield for each step in order whether it sets the agent up, by which its arm can be known: system messages,
+    briefings, and what users said before the agent did anything."""
+    has_begun = False
+    for step in steps:
+        kind, role = step["kind"], step.get("role")
+        has_begun = has_begun or kind in ("tool_call", "action", "ask") or role == "assistant"
+        yield kind == "briefing" or role == "system" or (role == "user" and not has_begun)
+
+
+def answers_by_episode(episodes: Collection[str]) -> dict[str, str]:
+    """Return the final answers of those of these episodes that are still there."""
+    rows = Episode.every.filter(pk__in=episodes).values_list("pk", "final_answer")
+    return {pk: answer or "" for pk, answer in rows}
+
+
+def digests_of(episodes: Collection[str]) -> dict[str, str]:
+    """Return a digest of the steps of each ended episode that a reviewer of a pair sees: all but prompts and the
+    verifier's."""
+    rows = Step.objects.filter(episode__in=episodes).exclude(kind="verification").order_by("episode", "seq")
+    digests = dict.fromkeys(episodes, hashlib.sha256().hexdigest())
+    for episode, bodies in groupby(rows.values_list("episode_id", "body").iterator(), key=itemgetter(0)):
+        digests[episode] = _digest_of(json.loads(body) for _, body in bodies)
+    return digests
+
+
+def _digest_of(steps: Iterable[dict[str, Any]]) -> str:
+    total = hashlib.sha256()
+    kept, asked = tee(steps)
+    for step, is_prompt in zip(kept, prompts_among(asked), strict=True):
+        if not is_prompt:
+            # the length first, so that no text can look like the end of another
+            content = content_of(step).encode()
+            total.update(b"%d:%s" % (len(content), content))
     return total.hexdigest()

@@ -24,14 +24,15 @@ TOOLS = [
 
 
 def ended(
-    actor: Actor, key: str, found: str = "others", reward: float = 0.0, task_idx: int = 3, row: int = 7
+    actor: Actor, key: str, found: str = "others", reward: float = 0.0, task_idx: int = 3, row: int = 7, before=()
 ) -> Episode:
-    """An episode of two steps that ended, with what its verifier found; without `found`, none ran."""
+    """An episode of two steps, and those before, that ended, with what its verifier found; without `found`, none
+    ran."""
     start = EpisodeStart(key=key, task="Shut ticket 7", scenario="desk_1", task_idx=task_idx, tools=TOOLS)
     episode, _ = recording.start_episode(actor, start)
     said = {"name": "update", "arguments": {"id": row, "status": "open"}, "result": {"note": "row seven"}}
-    steps = [{"seq": 1, "kind": "message", "role": "assistant", "content": "I shut it."}]
-    steps.append({"seq": 2, "kind": "tool_call", **said})
+    steps = [*before, {"kind": "message", "role": "assistant", "content": "I shut it."}, {"kind": "tool_call", **said}]
+    steps = [{**step, "seq": seq} for seq, step in enumerate(steps, 1)]
     recording.append_steps(actor, episode.pk, StepBatch.model_validate({"steps": steps}).steps)
     recording.finish(actor, episode.pk, Finish(stop_reason="done"))
     if found:

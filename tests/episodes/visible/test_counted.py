@@ -75,7 +75,7 @@ EVERY = {
     "reviews.record.annotating": "one episode",
     "reviews.record.assigning": "one episode",
     "reviews.record.correcting": "one episode",
-    "reviews.visible.pairs": "one episode",
+    "reviews.visible.pairs": "episodes of pairs that a caller names",
     "runs.launch.launching": "one episode, and those that wait for a worker",
     "runs.management.commands.certify": "one episode",
     "runs.pages.tables": "one episode",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -119,11 +120,88 @@ def test_pair_of_two_equal_sides_is_left_out_and_counted(ada, queue):
         ({"kind": "action", "action": {"a": 1}, "observation": {"b": 1}}, {"observation": {"b": 2}}),
         ({"kind": "ask", "question": "Which?", "advice": {"text": "Seven."}}, {"advice": {"text": "Eight."}}),
         ({"kind": "briefing", "text": "Be brief."}, {"text": "Be kind."}),
+        ({"kind": "message", "content": "So."}, {"pictures": [{"blob": "sha256:1"}]}),
+        ({"kind": "message", "content": "So."}, {"reasoning": {"text": "Perhaps."}}),
+        ({"kind": "message", "content": "So."}, {"calls": [{"name": "shut", "arguments": {"id": 7}}]}),
+        ({"kind": "ask", "question": "Which?"}, {"typed": {"kind": "choice", "options": [{"id": "a", "label": "B"}]}}),
+        ({"kind": "ask", "question": "Which?"}, {"context": "Seven or eight."}),
+        ({"kind": "ask", "question": "Which?"}, {"files": [{"id": "1", "name": "seven.txt"}]}),
+        ({"kind": "ask", "advice": {"text": "So."}}, {"advice": {"text": "So.", "author": "Edo"}}),
+        ({"kind": "tool_call", "name": "shut"}, {"approval": {"verdict": "edit", "by": "person"}}),
+        ({"kind": "tool_call", "name": "shut"}, {"state_diff": {"tickets": {}}}),
     ],
 )
 def test_step_of_other_words_is_another_one(one_step, other):
     assert pairs.content_of(one_step) != pairs.content_of({**one_step, **other})
     assert pairs.content_of(one_step) == pairs.content_of({**one_step, "at": "later", "usage": {"n": 3}, "seq": 9})
+
+
+def test_ids_times_and_successes_make_no_other_step():
+    answer = {"decision": {"calls": [{"id": "1", "verdict": "approve"}]}, "decided": [{"by": "Edo", "at": "now"}]}
+    step = {"kind": "ask", "typed": {"calls": [{"id": "1", "name": "shut"}]}, "files": [{"id": "1"}], "advice": answer}
+    again = json.loads(json.dumps(step).replace('"1"', '"2"').replace('"now"', '"later"'))
+    assert again != step and pairs.content_of(again) == pairs.content_of({**step, "reward": 1.0, "meta": {"a": 1}})
+
+
+def prompts(word):
+    return [{"kind": "message", "role": role, "content": f"{word} {role}"} for role in ("system", "user")]
+
+
+def test_pair_that_differs_in_hidden_prompts_is_left_out(ada, queue):
+    for word in ("one", "other"):
+        ended(ada, word, before=prompts(word))
+    assert assigning.fill(ada, queue.pk, Episode.objects.all()) == 0
+    queue.refresh_from_db()
+    assert queue.alike == 1
+
+
+def stepped(statements):
+    return [one["sql"] for one in statements if 'FROM "episodes_step"' in one["sql"]]
+
+
+def test_sample_reads_no_more_episodes_than_it_needs(ada, queue, monkeypatch):
+    for number in range(12):
+        ended(ada, f"each {number}", task_idx=number // 2, row=number)
+    read, digests_of = [], pairing.digests_of
+    monkeypatch.setattr(pairing, "digests_of", lambda episodes: [read.extend(episodes), digests_of(episodes)][1])
+    with CaptureQueriesContext(connection) as statements:
+        assert assigning.fill(ada, queue.pk, Episode.objects.all(), sample=2) == 2
+    assert len(read) == 4 and len(stepped(statements)) == 1
+    drawn = set(queue.reviews.values_list("episode", "other"))
+    again = assigning.create_queue(ada, "Again", kind="pairwise")
+    assigning.fill(ada, again.pk, Episode.objects.all(), sample=3, seed=queue.seed)
+    assert drawn < set(again.reviews.values_list("episode", "other"))
+
+
+def test_many_pairs_are_compared_in_few_queries(ada, queue):
+    for number in range(12):
+        ended(ada, f"each {number}", task_idx=number // 2, row=number)
+    with CaptureQueriesContext(connection) as statements:
+        assert assigning.fill(ada, queue.pk, Episode.objects.all()) == 6
+    assert len(stepped(statements)) == 1
+
+
+def test_other_answers_are_compared_without_their_steps(ada, queue):
+    for number in range(2):
+        ended(ada, f"each {number}")
+        Episode.objects.filter(key=f"each {number}").update(final_answer=f"Answer {number}")
+    with CaptureQueriesContext(connection) as statements:
+        assert assigning.fill(ada, queue.pk, Episode.objects.all()) == 1
+    assert not stepped(statements)
+
+
+def test_episode_that_is_erased_meanwhile_is_in_no_pair(ada, queue, monkeypatch):
+    made = [ended(ada, f"each {number}", row=number) for number in range(3)]
+    by_task = pairing._by_task
+
+    def erased_then(*asked):
+        tasks = by_task(*asked)
+        erase_episode(ada, made[0].pk)
+        return tasks
+
+    monkeypatch.setattr(pairing, "_by_task", erased_then)
+    assert assigning.fill(ada, queue.pk, Episode.objects.all()) == 1
+    assert set(queue.reviews.get().episode_ids) == {one.pk for one in made[1:]}
 
 
 def test_refusal_names_each_question_without_an_answer(ada, rita, queue):
@@ -183,7 +261,7 @@ def test_answer_twice_is_one_and_without_a_lease_is_late(ada, rita, edo, max_, q
     with pytest.raises(AlreadyReviewed):
         preferring.prefer(rita, lease.review_id, lease.lease_token, said, nonce="m")
     with pytest.raises(AlreadyReviewed):
-        preferring.prefer(rita, lease.review_id, lease.lease_token, {OVERALL: "a"}, nonce="n")
+        preferring.prefer(rita, lease.review_id, lease.lease_token, {**said, OVERALL: "a"}, nonce="n")
     for _ in range(2):
         with pytest.raises(ReviewLeaseLost):
             preferring.prefer(edo, lease.review_id, "gone", said, nonce="n")
