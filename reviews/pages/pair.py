@@ -1,7 +1,7 @@
 """The page of a pair: two episodes of one task side by side as A and B, and the questions about them.
 
-Owns HTTP status and form texts of pairs. `one.py` decides which page a review has, and runs the commands. Neither arm
-nor outcome is on the page before the answer; the order is of `visible/pairs.py`.
+Owns HTTP status and form texts of pairs. `one.py` decides which page a review has, and runs the commands. Before
+they are open, neither arm, outcome nor a prompt of one side alone is on the page. The order is of `visible/pairs.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,16 @@ from people.requests.forms import text_of
 from reviews.errors import NothingToReview
 from reviews.models import Preference, Review
 from reviews.record import assigning, preferring
-from reviews.visible.pairs import WORDS, answers_of, content_of, letter_of, questions_of, shown_choice, sides
+from reviews.visible.pairs import (
+    WORDS,
+    answers_of,
+    content_of,
+    letter_of,
+    prompts_among,
+    questions_of,
+    shown_choice,
+    sides,
+)
 
 STEPS = 400
 """Steps of each side that the page has; the rest is named."""
@@ -50,7 +59,7 @@ def pair_page(request: MemberRequest, review: Review, common: dict[str, Any], *,
     mine = Preference.objects.counted().filter(review=review, author_key__in=actor.keys).first()
     context = {
         **common,
-        "sides": _sides(actor, review, is_open=mine is not None),
+        "sides": _sides(actor, review, has_answered=mine is not None),
         "questions": _questions(request, review),
         "letters": WORDS.items(),
         "nonce": text_of(request.POST, "nonce") or secrets.token_urlsafe(12),
@@ -63,9 +72,12 @@ def pair_page(request: MemberRequest, review: Review, common: dict[str, Any], *,
     return render(request, "reviews/pair.html", context, status=status)
 
 
-def _sides(actor: Actor, review: Review, *, is_open: bool) -> list[PairSide]:
+def _sides(actor: Actor, review: Review, *, has_answered: bool) -> list[PairSide]:
     pair = sides(actor, review)
+    outcomes = [visibility.of_episode(actor, one) if has_answered else None for one in pair]
     rows = [_rows(actor, one) for one in pair]
+    if not any(outcomes):
+        rows = _without_prompts(*rows)
     same = _same(*rows)
     return [
         PairSide(
@@ -74,15 +86,29 @@ def _sides(actor: Actor, review: Review, *, is_open: bool) -> list[PairSide]:
             before=[_picture(row, letter) for row in steps[:same]],
             steps=[_picture(row, letter) for row in steps[same:]],
             cut=max(0, episode.last_seq - STEPS),
-            outcome=visibility.of_episode(actor, episode) if is_open else None,
+            outcome=outcome,
         )
-        for letter, episode, steps in zip("AB", pair, rows, strict=True)
+        for letter, episode, steps, outcome in zip("AB", pair, rows, outcomes, strict=True)
     ]
 
 
 def _rows(actor: Actor, episode: Episode) -> list[windows.ShownStep]:
     rows = Step.objects.filter(episode=episode, seq__lte=episode.last_seq).exclude(kind="verification")
     return windows.shown(lens_of(actor, episode), rows, STEPS)
+
+
+def _without_prompts(*sides: list[windows.ShownStep]) -> list[list[windows.ShownStep]]:
+    """Return the steps of both sides without prompts that only one of them has: they show its arm."""
+    steps = [[row.wire() for row in rows] for rows in sides]
+    prompts = [
+        {content_of(step) for step, is_prompt in zip(each, prompts_among(each), strict=True) if is_prompt}
+        for each in steps
+    ]
+    hidden = prompts[0] ^ prompts[1]
+    return [
+        [row for row, step in zip(rows, each, strict=True) if content_of(step) not in hidden]
+        for rows, each in zip(sides, steps, strict=True)
+    ]
 
 
 def _same(left: list[windows.ShownStep], right: list[windows.ShownStep]) -> int:

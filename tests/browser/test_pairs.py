@@ -45,7 +45,7 @@ def test_pairs_are_compared_by_keys_and_undone(house, person):
     page = person(house.link("rita", "reviewer", PROJECT))
     page.goto(f"{house.url}/reviews/queues/{queue}/")
     press(page, "Enter")
-    expect(page.get_by_label("Episode A", exact=True)).to_contain_text("Step 1 is the same in A and B")
+    expect(page.get_by_label("Episode A", exact=True)).to_contain_text("The first step is the same in A and B")
     expect(page.locator("#main")).not_to_contain_text("quagga")
     first = page.url
     checked = page.locator("[data-question] input:checked")

@@ -44,8 +44,27 @@ def test_pair_shows_neither_arm_nor_outcome(ada, rita, queue):
         told = page[page.index('id="main"') : page.index("<script", page.index('id="main"'))]
         for word in ("quagga", "zebra-detail", "complete", "/episodes/"):
             assert word not in told, word
-    assert "Step 1 is the same in A and B" in told
+    assert "The first step is the same in A and B" in told
     assert told.count('id="A-step-') == told.count('id="B-step-') == 2 and 'id="step-' not in told
+
+
+def test_prompts_of_one_side_are_shown_once_outcomes_are_open(ada, rita):
+    queue = assigning.create_queue(ada, "Prompts", kind="pairwise")
+    for number, word in enumerate(("asked", "not asked")):
+        said = {"system": "Be quick.", "user": f"An expert can be {word}. Shut ticket 7."}
+        before = [{"kind": "message", "role": role, "content": content} for role, content in said.items()]
+        before.append({"kind": "briefing", "text": f"Briefed: {word}.", "author": "Ada"})
+        ended(ada, f"prompted {number}", row=number, before=before)
+    assert assigning.fill(ada, queue.pk, Episode.objects.all()) == 1
+    pk = assigning.pull(rita, queue.pk).review_id
+    page = as_person(rita)
+    shown = html(page.get(reverse("review", args=[pk])))
+    assert "An expert can be" not in shown and "Briefed:" not in shown and shown.count("Be quick.") == 2
+    assert "The first 2 steps are the same in A and B" in " ".join(shown.split())
+    token = assigning.claim(rita, pk).lease_token
+    page.post(command(pk, "prefer"), {"lease_token": token, "answer-0": "a", "then": "stay"})
+    shown = html(page.get(reverse("review", args=[pk])))
+    assert "An expert can be not asked." in shown and "Briefed: asked." in shown
 
 
 def test_answer_goes_to_the_next_pair_and_is_undone_there(rita, queue):
