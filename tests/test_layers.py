@@ -451,6 +451,7 @@ BODIES = {
     "curriculum.counting": "counts a whole run; its page and the next tasks refuse who has to review blind",
     "exports.explain.explaining": "says why rows are left out; who may have the export was asked before",
     "exports.select.reading": "builds what an export holds; who may have it was asked before",
+    "reviews.visible.pairs": "takes digests of steps, which show nothing of them",
 }
 """Modules that read or write stored bodies as they are, each with the reason; all others look through a lens."""
 

@@ -47,7 +47,7 @@ def rows_of(
     most: int = 0,
 ) -> DrawnPairs:
     """Return the pairs that come to a queue: at most `PAIRS` of a task, with those that it has; with `sample` or
-    `most`, only so many of all. Each is drawn by the seed, and no pair is there twice."""
+    `most`, at most that number in all. Each is drawn by the seed, and no pair is there twice."""
     seed = seed or queue.seed
     there = set(queue.reviews.values_list("episode_id", "other_id"))
     tasks = queue.reviews.values_list("episode__scenario", "episode__task_idx", "episode__task")

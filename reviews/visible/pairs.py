@@ -12,6 +12,7 @@ from itertools import groupby, tee
 from operator import itemgetter
 from typing import Any
 
+from awmclient.nouns.kinds import is_action, is_ask, is_briefing, is_call, is_said
 from episodes.models import Episode, Step
 from people.access import Actor
 from reviews.models import Preference, Preferred, Review
@@ -105,9 +106,9 @@ def prompts_among(steps: Iterable[Mapping[str, Any]]) -> Iterator[bool]:
     briefings, and what users said before the agent did anything."""
     has_begun = False
     for step in steps:
-        kind, role = step["kind"], step.get("role")
-        has_begun = has_begun or kind in ("tool_call", "action", "ask") or role == "assistant"
-        yield kind == "briefing" or role == "system" or (role == "user" and not has_begun)
+        role = step.get("role")
+        has_begun = has_begun or is_said(step) or is_call(step) or is_action(step) or is_ask(step)
+        yield is_briefing(step) or role == "system" or (role == "user" and not has_begun)
 
 
 def answers_by_episode(episodes: Collection[str]) -> dict[str, str]:
