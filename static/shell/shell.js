@@ -9,6 +9,7 @@ import { bind, print, start as startKeys } from "./keys.js";
 import { startPalette } from "./command-palette.js";
 import { startConnection, watch, whenRefused } from "./connection.js";
 import { startOpened } from "./opened.js";
+import "./refused.js";
 import { counted, grouped } from "./numbers.js";
 import { post } from "./post.js";
 import { chime, startSound } from "./sound.js";

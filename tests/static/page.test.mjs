@@ -13,6 +13,7 @@ import { chosen, helpOf, read, shapeOf, turnedWords, typeOf, valueOf } from "../
 import { jumpsFrom } from "../../static/steps/look-ahead.js";
 import { nextMark, nextSaid, withStep } from "../../static/steps/scrubber.js";
 import { backWords } from "../../static/shell/connection.js";
+import { fieldNamed } from "../../static/shell/refused.js";
 import { canTake, nearestOf, noteAsk, ripe } from "../../static/shell/shell.js";
 
 test("seconds read as a clock and never below zero", () => {
@@ -281,4 +282,11 @@ test("the part in hand stays in sight when the page gets another width", () => {
   assert.equal(keptInSight({ stacked: true, focused: null, was: "answer" }), "answer");
   assert.equal(keptInSight({ stacked: true, focused: null, was: "question" }), "");
   assert.equal(keptInSight({ stacked: false, focused, was: "answer" }), "");
+});
+
+test("a refusal names the field whose label comes before its colon", () => {
+  const label = (text, control) => ({ firstChild: { textContent: `\n ${text} ` }, control });
+  const labels = [label("Words", "words"), label("Question", "question")];
+  assert.equal(fieldNamed("Question: enter some text.", labels), "question");
+  assert.deepEqual(["No episode matches.", "Model: choose one.", "Question"].map((words) => fieldNamed(words, labels)), [null, null, null]);
 });
