@@ -33,7 +33,7 @@ from exports.select.ground import tokenizer_root
 from exports.select.selecting import filters_of, may_open
 from people.access import MemberRequest, holds, may_export, may_push, member_required, scoped, visible_or_404
 from people.errors import AppError
-from people.requests.forms import FormFields, read, text_of, texts_of
+from people.requests.forms import FormFields, in_form_words, read, text_of, texts_of
 from people.requests.parts import part_of
 from people.text import yaml_text
 from people.text.in_words import clock, count
@@ -76,7 +76,7 @@ def export_page(request: MemberRequest) -> HttpResponse:
         recipe = recipe_of(request.GET)
         context |= _previewed(request, recipe)
     except AppError as refused:
-        context["problem"] = refused.message
+        context["problem"] = in_form_words(refused.message)
     return render(request, "exports/page.html", context, status=422 if context.get("problem") else 200)
 
 
@@ -94,7 +94,7 @@ def load_recipe(request: MemberRequest) -> HttpResponse:
         return redirect(f"{reverse('exports')}?{_query(_menus(request), Recipe.from_yaml(text))}")
     except AppError as refused:
         form_fields = _given(request.GET)
-        problem = {"yaml": text[:YAML_MAX], "yaml_problem": refused.message}
+        problem = {"yaml": text[:YAML_MAX], "yaml_problem": in_form_words(refused.message)}
         context = {"given": form_fields, **_choices(request, form_fields), **problem}
         return render(request, "exports/page.html", context, status=422)
 
@@ -112,7 +112,7 @@ def _build(request: MemberRequest) -> HttpResponse:
         export = requesting.request(request.actor, recipe_of(request.POST))
     except AppError as refused:
         form_fields = _given(request.POST)
-        context = {"given": form_fields, **_choices(request, form_fields), "problem": refused.message}
+        context = {"given": form_fields, **_choices(request, form_fields), "problem": in_form_words(refused.message)}
         return render(request, "exports/page.html", context, status=refused.status)
     return redirect("export", pk=export.pk)
 
@@ -126,7 +126,7 @@ def export_preview(request: MemberRequest) -> HttpResponse:
     try:
         context |= _previewed(request, recipe_of(request.GET))
     except AppError as refused:
-        context["problem"] = refused.message
+        context["problem"] = in_form_words(refused.message)
     response = render(request, "exports/_preview.html", context)
     # htmx sets the address without a new entry in the history
     response["HX-Replace-Url"] = f"{reverse('exports')}?{_tidy(request.GET).urlencode()}"

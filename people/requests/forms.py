@@ -7,6 +7,7 @@ pages of all apps, which call it; `tests/test_style.py` refuses any other read o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
@@ -36,6 +37,26 @@ DIGITS_MAX = 10**40
 MAX_ID = 10**18 - 1
 """The largest number of a row that fits 64 bits, and whose digits are counted easily."""
 
+WORDS_OF_FORMS = (
+    (r"(?:String|Value) should have at least 1 character", "enter some text"),
+    (
+        r"(?:String|Value) should have at (least|most) ([\d,]+) characters?(?:, not [\d,]+)?",
+        r"enter at \1 \2 characters",
+    ),
+    (r"\w+ should have at (least|most) ([\d,]+) items?(?: after validation)?(?:, not [\d,]+)?", r"enter at \1 \2"),
+    (r"Input should be less than or equal to (\S*\w)", r"enter at most \1"),
+    (r"Input should be greater than or equal to (\S*\w)", r"enter at least \1"),
+    (r"Input should be less than (\S*\w)", r"enter less than \1"),
+    (r"Input should be greater than (\S*\w)", r"enter more than \1"),
+    (r"Input should be a valid integer(?:, [^.;]*)?", "enter a whole number"),
+    (r"Input should be a valid number(?:, [^.;]*)?", "enter a number"),
+    (r"Input should be a valid string", "enter some text"),
+    (r"Input should be ('[^.;]*')", r"use \1"),
+    (r"Field required", "enter a value"),
+    (r"Extra inputs are not permitted", "no field has this name"),
+)
+"""What the type checker says of a wrong value, each with what a person at a form is to do."""
+
 
 class FormFields(BaseModel):
     """What a page's form sends. Fields that it does not know are of another reader, or of a browser's extension."""
@@ -64,7 +85,7 @@ class Misread(Invalid):
             path = ".".join(map(str, wrong["loc"]))
             says_all = wrong["type"] == SENTENCE or not path
             words = words_of(wrong) if says_all else f"{path}: {words_of(wrong)}"
-            self.by_field.setdefault(path, words)
+            self.by_field.setdefault(path, in_form_words(words))
         super().__init__(next(iter(self.by_field.values())))
 
 
@@ -101,9 +122,17 @@ def _can_be_missing(field: FieldInfo) -> bool:
 
 
 def labeled(refusal: str, labels: Mapping[str, str]) -> str:
-    """Return a refusal with the label of the field that it names in place of the field's path in the API."""
+    """Return a refusal in the words of forms, with the label of the field in place of its path in the API."""
+    refusal = in_form_words(refusal)
     path, colon, words = refusal.partition(": ")
     return f"{labels[path]}: {words}" if colon and path in labels else refusal
+
+
+def in_form_words(refusal: str) -> str:
+    """Return a refusal with what a person is to enter in place of what the type checker says."""
+    for checker, form in WORDS_OF_FORMS:
+        refusal = re.sub(rf"(?:^|(?<=: )){checker}(?=[.;]|$)", form, refusal)
+    return f"{refusal[0].upper()}{refusal[1:]}" if refusal.startswith("enter ") else refusal
 
 
 def text_of(sent: Mapping[str, Any], name: str, most: int | None = None) -> str:

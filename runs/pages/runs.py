@@ -36,7 +36,7 @@ from people.access import (
     visible_or_404,
 )
 from people.errors import AppError, NotFound
-from people.requests.forms import FormFields, Stripped, is_named, number_of, read, text_of
+from people.requests.forms import FormFields, Stripped, in_form_words, is_named, number_of, read, text_of
 from people.requests.parts import part_of
 from people.text.in_words import count
 from runs.errors import BadPlan
@@ -100,7 +100,7 @@ def runs_page(request: MemberRequest) -> HttpResponse:
             document = preflight.trial(document, selecting.tasks_of(request.actor, document))
         plan, _ = planning.launch(request.actor, document)
     except AppError as refused:
-        return _list(request, request.POST, refused.message, refused.status)
+        return _list(request, request.POST, in_form_words(refused.message), refused.status)
     launched = "Preflight launched." if is_trial else "Run launched."
     messages.success(request, launched if plan.state == PlanState.RUNNING else "Run planned.")
     return redirect("run", plan.pk)
@@ -261,7 +261,7 @@ def preview(request: MemberRequest) -> HttpResponse:
         }
         context["earned"] = preflight.earned(request.actor, context["trial"])
     except AppError as refused:
-        problem = refused.message
+        problem = in_form_words(refused.message)
     return render(request, "runs/_preview.html", {"words": words, "problem": problem, **context})
 
 

@@ -1,11 +1,14 @@
 """One reader of forms and addresses: the shapes of pages and of the API, and the words of what they refuse."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pytest
 from django.http import QueryDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from awmclient.nouns.fields import Text
 from awmclient.schema import LeaseBody
+from people.errors import words_of
 from people.requests.forms import (
     AddressFields,
     FormFields,
@@ -15,6 +18,7 @@ from people.requests.forms import (
     Stripped,
     Ticked,
     cut,
+    in_form_words,
     number_in,
     read,
     text_of,
@@ -72,7 +76,7 @@ def test_body_of_the_api_is_read_from_a_form_with_its_bounds():
     assert (body.lease_token, body.reason) == ("abc", None)
     with pytest.raises(Misread) as refused:
         read(QueryDict("reason=late"), LeaseBody)
-    assert refused.value.by_field == {"lease_token": "lease_token: Field required"}
+    assert refused.value.by_field == {"lease_token": "lease_token: enter a value"}
 
 
 def test_field_from_elsewhere_wins_over_the_form():
@@ -93,3 +97,47 @@ def test_number_of_many_digits_is_none_without_counting_them():
 
 def test_only_field_of_a_form_is_cut():
     assert (text_of(QueryDict("code=1234567"), "code", 6), text_of(QueryDict(), "code")) == ("123456", "")
+
+
+class Checked(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    text: Annotated[Text, Field(min_length=1, max_length=2000)] = "x"
+    name: Annotated[str, Field(min_length=1, max_length=4)] = "x"
+    rows: Annotated[list[int], Field(min_length=1, max_length=2)] = [1]
+    share: Annotated[float, Field(ge=0, le=2.5)] = 0
+    more: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    tries: int = 1
+    kind: Literal["a", "b"] = "a"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"text": ""}, "text: enter some text"),
+        ({"text": "x" * 2001}, "text: enter at most 2,000 characters"),
+        ({"name": ""}, "name: enter some text"),
+        ({"name": "Ada L"}, "name: enter at most 4 characters"),
+        ({"name": 3}, "name: enter some text"),
+        ({"rows": []}, "rows: enter at least 1"),
+        ({"rows": [1, 2, 3]}, "rows: enter at most 2"),
+        ({"share": 3}, "share: enter at most 2.5"),
+        ({"share": -1}, "share: enter at least 0"),
+        ({"more": 1}, "more: enter less than 1"),
+        ({"more": 0}, "more: enter more than 0"),
+        ({"more": "x"}, "more: enter a number"),
+        ({"tries": "x"}, "tries: enter a whole number"),
+        ({"tries": 1.5}, "tries: enter a whole number"),
+        ({"kind": "c"}, "kind: use 'a' or 'b'"),
+        ({"other": 1}, "other: no field has this name"),
+    ],
+)
+def test_checkers_sentences_are_in_the_words_of_forms(value, words):
+    with pytest.raises(ValidationError) as refused:
+        Checked.model_validate(value)
+    wrong = refused.value.errors()[0]
+    assert in_form_words(f"{wrong['loc'][0]}: {words_of(wrong)}.") == f"{words}."
+
+
+def test_sentence_without_a_field_begins_with_a_capital():
+    assert in_form_words("String should have at least 1 character") == "Enter some text"
+    assert in_form_words("Words: String theory.") == "Words: String theory."

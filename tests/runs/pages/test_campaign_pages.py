@@ -314,8 +314,8 @@ def test_refusal_of_the_form_names_its_label(campaign, ada):
     for row in Episode.objects.all():
         row.outcomes.create(source="verifier", reward_type="others", reward=0.0)
     for fields, words in [
-        ({"kind": "words"}, "Words: Value should have at least 1 character."),
-        ({"kind": "ask"}, "Question: Value should have at least 1 character."),
+        ({"kind": "words"}, "Words: enter some text."),
+        ({"kind": "ask"}, "Question: enter some text."),
         ({"words": "Wait.", "tries": "many"}, "Branches per arm: use whole numbers."),
     ]:
         page = html(as_person(ada).post("/campaigns/", {"do": "estimate", **fields}))
