@@ -91,4 +91,4 @@ def drop_unused(pictures: Sequence[str]) -> int:
     if not pictures:  # for none of them Django sends no statement, and returns None
         return 0
     used = PictureUse.objects.filter(picture=OuterRef("pk"))
-    return Picture.objects.filter(~Exists(used), pk__in=pictures)._raw_delete("default")
+    return Picture.objects.filter(~Exists(used), pk__in=pictures)._raw_delete("default") if pictures else 0
