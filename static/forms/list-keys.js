@@ -89,16 +89,24 @@ function move(step, from = selected()) {
   select(all[movedOver(all.indexOf(from), step, all.map(isClosed))]);
 }
 
+/** Return the nearest row in a direction that passes. @param {number} step @param {(row: Element) => boolean} passes */
+function nearest(step, passes) {
+  const all = rows();
+  const at = all.indexOf(selected());
+  const left = step > 0 ? all.slice(at + 1) : all.slice(0, Math.max(at, 0)).reverse();
+  return left.find(passes);
+}
+
+/** Return whether a row in a direction passes. @param {number} step @param {(row: Element) => boolean} passes */
+export const canMoveTo = (step, passes) => Boolean(nearest(step, passes));
+
 /**
  * Select the nearest row in a direction that passes.
  * @param {number} step
  * @param {(row: Element) => boolean} passes
  */
 export function moveTo(step, passes) {
-  const all = rows();
-  const at = all.indexOf(selected());
-  const left = step > 0 ? all.slice(at + 1) : all.slice(0, Math.max(at, 0)).reverse();
-  const row = left.find(passes);
+  const row = nearest(step, passes);
   if (row) select(row);
   return Boolean(row);
 }

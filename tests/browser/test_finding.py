@@ -71,6 +71,11 @@ def test_word_leads_to_its_step_and_two_hits_are_compared(house, person, played)
     page.get_by_role("button", name="Compare").click()
     expect(page.locator("h1")).to_contain_text("They differ from step 2 on: only the first called")
     expect(page.locator("tr.same")).to_have_count(2)
+    keys = page.locator("[data-keyline]")
+    expect(keys).to_contain_text("next difference")
+    page.keyboard.press("]")
+    expect(page.locator("tr[aria-selected=true]")).not_to_have_class(re.compile("same"))
+    expect(keys).not_to_contain_text("next difference")  # there is no other
 
 
 def test_dates_are_chosen_and_removed(house, person, played):
