@@ -233,16 +233,33 @@ export function start() {
 let listening = false;
 
 /**
- * Press the main button of an open dialog by Ctrl+Enter, as it sends on pages.
+ * Return the button that sends a plain form from its text: its main one, or its only one, unless that deletes.
+ * @param {HTMLFormElement | null | undefined} form
+ * @returns {HTMLButtonElement | undefined}
+ */
+export function sendsForm(form) {
+  const buttons = [...(form?.elements ?? [])].filter((one) => one.type === "submit" && one.matches("button"));
+  const [button, ...more] = buttons.filter((one) => buttons.length === 1 || one.classList.contains("main"));
+  return more.length || button?.disabled || button?.classList.contains("warn") ? undefined : button;
+}
+
+/** Return what Ctrl+Enter sends where no command of the page has it: an open dialog, or the plain form of a text. */
+function senderAt(/** @type {HTMLElement} */ at) {
+  if (document.querySelector("dialog[open]")) return document.querySelector("dialog[open] button.main");
+  const isPlain = at.matches("textarea") && !pageKeys(at).some(({ keys }) => keys.includes("Ctrl+Enter"));
+  return isPlain && !document.body.hasAttribute("aria-busy") ? sendsForm(/** @type {HTMLTextAreaElement} */ (at).form) : null;
+}
+
+/**
+ * Press the button of an open dialog or of a plain form by Ctrl+Enter, as it sends on pages.
  * @param {KeyboardEvent} event
  */
-function sendDialog(event) {
+function sendPlain(event) {
   const isSend = event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.repeat && !event.isComposing;
-  /** @type {HTMLButtonElement | null} */
-  const main = isSend && !event.defaultPrevented ? document.querySelector("dialog[open] button.main") : null;
-  if (!main) return;
+  const button = isSend && !event.defaultPrevented && event.target instanceof HTMLElement ? senderAt(event.target) : null;
+  if (!button) return;
   event.preventDefault();
-  main.click();
+  /** @type {HTMLButtonElement} */ (button).click();
 }
 
 function listen() {
@@ -259,7 +276,7 @@ function listen() {
     const page = pageAt(event.target instanceof Element ? event.target : null);
     if (!press.has(page)) press.set(page, of(page));
     if (!press.get(page)(event)) astray(event);
-    sendDialog(event);
+    sendPlain(event);
   });
   document.addEventListener("click", (event) => {
     const id = event.target instanceof Element && event.target.closest("[data-act]")?.dataset.act;

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { EVERYWHERE, KEYS } from "../../static/shell/key-map.js";
 import { isByAlt, namesOf } from "../../static/shell/key-names.js";
 import { dispatcher, isIgnored, keysOf, working } from "../../static/shell/key-rule.js";
-import { capsOf } from "../../static/shell/keys.js";
+import { capsOf, sendsForm } from "../../static/shell/keys.js";
 import { PAGE, written } from "../../tools/keys.mjs";
 import { matching } from "../../static/shell/command-palette.js";
 
@@ -344,4 +344,12 @@ test("command palette matches parts of words, prefix matches first", () => {
   assert.deepEqual(matching(entries, "que go").map(({ words }) => words), ["go to Queue"]);
   assert.equal(matching(entries, " ").length, 4);
   assert.deepEqual(matching(entries, "zebra"), []);
+});
+
+test("a plain form is sent by its main or its only button, unless that deletes", () => {
+  const button = (name, css = "", more = {}) => ({ name, type: "submit", disabled: false, matches: (tag) => tag === "button", classList: { contains: (one) => css === one }, ...more });
+  const sent = (...elements) => sendsForm(/** @type {any} */ ({ elements }))?.name;
+  assert.equal(sent({ type: "textarea" }, button("save")), "save");
+  assert.equal(sent(button("plan"), button("launch", "main")), "launch");
+  for (const few of [[], [button("plan"), button("try")], [button("delete", "warn")], [button("save", "", { disabled: true })]]) assert.equal(sent(...few), undefined);
 });
