@@ -77,10 +77,13 @@ def _side_by_side(actor: Actor, pair: Sequence[Episode]) -> dict[str, Any]:
 
 def _names(pair: Sequence[Episode]) -> tuple[tuple[str, str], tuple[str, str]]:
     """Return the names of two episodes inside a sentence and as heads of columns: their arms, if these tell them
-    apart."""
+    apart, else the seeds of one task."""
     first, other = (clean(one.arm) for one in pair)
     if first and other and first != other:
         return (first, other), (first, other)
+    seeds, tasks = [one.seed for one in pair], {(one.scenario, one.task_idx, one.arm) for one in pair}
+    if None not in seeds and seeds[0] != seeds[1] and len(tasks) == 1:
+        return (f"seed {seeds[0]}", f"seed {seeds[1]}"), (f"Seed {seeds[0]}", f"Seed {seeds[1]}")
     return ("the first", "the second"), ("First", "Second")
 
 

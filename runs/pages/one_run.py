@@ -90,6 +90,12 @@ class TaskTable:
     left_out: list[tuple[str, list[tuple[str, int]]]]
     ruled_later: Sequence[str]
 
+    @property
+    def compares(self) -> str:
+        """What the key compares in a row: its arms, or the seeds of the only one. Nothing without two episodes."""
+        rows = [row for _, of_scenario in self.scenarios for row in of_scenario if row.compared]
+        return "" if not rows else "arms" if len(rows[0].arms) > 1 else "seeds"
+
 
 @dataclass(frozen=True)
 class FixedClaims:

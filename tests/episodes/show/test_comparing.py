@@ -199,3 +199,11 @@ def test_comparison_of_too_few_or_of_strangers_is_refused(ada, max_, played):
     assert as_person(ada).get(f"/episodes/compare/?episode={one.pk}").status_code == 422
     for query in (f"episode={one.pk}&episode={other.pk}", f"with={one.pk}"):
         assert as_person(max_).get(f"/episodes/compare/?{query}").status_code == 404
+
+@pytest.mark.django_db
+def test_columns_of_one_arm_have_the_seeds_of_a_task(ada, played):
+    one = played("one", call("get"), call("put"), arm="baseline", seed=0)
+    other = played("two", call("get"), call("look"), arm="baseline", seed=1)
+    page = html(as_person(ada).get(f"/episodes/compare/?episode={one.pk}&episode={other.pk}"))
+    assert "<th>Seed 0</th>" in page and "<th>Seed 1</th>" in page and "First" not in page
+    assert "from step 2 on: only seed 0 called put." in page

@@ -290,3 +290,18 @@ def test_parts_of_a_bar_differ_in_height(ada):
     page = html(as_person(ada).get("/runs/"))
     heights = dict(re.findall(r'class="(ok|no)"[^>]*?height="(\d+)"', page))
     assert heights["ok"] != heights["no"]
+
+
+@pytest.mark.parametrize(
+    ("arms", "seeds", "compared"),
+    [(["baseline", "expert"], "1", "arms"), (["baseline"], "2", "seeds"), (["baseline"], "1", "")],
+)
+def test_matrix_names_what_is_compared_of_a_task(ada, arms, seeds, compared):
+    client = as_person(ada)
+    client.post("/runs/", FORM | {"tasks": "helpdesk_1/0", "arm": arms, "seeds": seeds})
+    plan = Plan.objects.get()
+    for one in plan.tries.all():
+        end(one.episode_id)
+    page = re.sub(r"\s+", " ", html(client.get(f"/runs/{plan.pk}/")))
+    assert "Every task in all arms" in page
+    assert re.findall(r"Compare the (\w+) of a task", page) == [compared][: len(compared)]
