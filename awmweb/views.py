@@ -221,7 +221,7 @@ def _today(actor: Actor, since: datetime) -> list[tuple[str, str, str]]:
     closed = asks["answered"] + asks["fell_back"]
     return [
         ("Asks answered", f"{asks['answered']:,}", f"{asks['mine']:,} by you" if asks["mine"] else ""),
-        ("Median time to answer", _median(asks["median"]), ""),
+        ("Median wait for people", _median(asks["median"]), ""),
         ("Fell back", f"{asks['fell_back']:,}", f"of {closed:,}" if closed else ""),
         ("Outcomes", f"{verified.count():,}", f"{complete:,} complete" if complete else ""),
         ("Failed (fault)", f"{faults:,}", ""),

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.test import Client
@@ -212,3 +213,13 @@ def test_experts_and_exports_read_them_over_http(project, edo, play, scope):
     assert found["desk"]["asks"] == 1 and found["experts"][0]["name"] == "edo"
     wrong = Client().get("/api/v1/desk/numbers?time=ever", headers={"authorization": f"Bearer {secret}"})
     assert wrong.status_code == 422
+
+
+def test_each_median_has_a_name_of_its_own(ada):
+    client = as_person(ada)
+    pages = {path: html(client.get(path)) for path in ("/", "/queue/", "/routing/", "/metrics/")}
+    assert not [path for path, page in pages.items() if "time to answer" in page]
+    named = {"/": "Median wait for people", "/queue/": "Median wait for people", "/routing/": "People's answer time"}
+    definitions = (Path(__file__).parents[3] / "docs" / "experts.md").read_text(encoding="utf-8")
+    for path, name in named.items():
+        assert name in pages[path] and f"| {name.lower()} |" in definitions
