@@ -10,6 +10,7 @@ import json
 from itertools import islice
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
@@ -65,6 +66,7 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
     if request.method == "POST":
         try:
             ruling = court.rule(actor, pk, text_of(request.POST, "word"), text_of(request.POST, "reason"))
+            messages.success(request, f"Ruling given: {ruling.get_word_display()}.")
             # who finds the verifier wrong goes on to repair it
             if ruling.word in VERIFIER_WRONG and has_task(case.scenario, case.task_idx):
                 return redirect("verifier", case.scenario, case.task_idx)
@@ -76,9 +78,10 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
     outcomes = {one.episode_id: one for one in visibility.of_episodes(actor, [one.pk for one in rows])}
     verdicts = visibility.with_open_outcome(actor, rulings.verdicts_of(case), "episode_id")[:100]
     doubts = rulings.doubts_of(case).count()
+    is_ruled = case.ruled_at is not None and case.ruled_at >= case.doubted_at
     context = {
         "case": case,
-        "headline": f"{clean(case.task_key)}: {doubts or 'no'} {'doubt' if doubts == 1 else 'doubts'}.",
+        "headline": f"{clean(case.task_key)}: {doubts or 'no'} {'doubt' if doubts == 1 else 'doubts'}{', ruled' if is_ruled else ''}.",
         "task": rows[0].task if rows else "",
         **(_verifiers(case) if holds(actor, may_set_reviews) else {}),
         "episodes": [(one, outcomes.get(one.pk), _changes(outcomes.get(one.pk)), _fork_at(actor, one)) for one in rows],

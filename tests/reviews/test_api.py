@@ -127,6 +127,8 @@ def test_pages_carry_a_review_from_claim_to_ruling(ada, rita, queue, review):
     judge = as_person(ada)
     ruled = judge.post(f"/reviews/court/{case.pk}/", {"word": "too_strict", "reason": "It wants a comma."})
     assert ruled.status_code == 302
+    after = html(judge.get(f"/reviews/court/{case.pk}/"))
+    assert "<h1>desk_1/3: 1 doubt, ruled.</h1>" in after and "Ruling given: The verifier is too strict." in after
     case.refresh_from_db()
     assert not case.is_open and "too strict" in html(client.get(f"/reviews/{review.pk}/"))
     [ruling] = judge.get("/reviews/court.json").json()["rulings"]
