@@ -78,10 +78,10 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
     outcomes = {one.episode_id: one for one in visibility.of_episodes(actor, [one.pk for one in rows])}
     verdicts = visibility.with_open_outcome(actor, rulings.verdicts_of(case), "episode_id")[:100]
     doubts = rulings.doubts_of(case).count()
-    is_ruled = case.ruled_at is not None and case.ruled_at >= case.doubted_at
+    state = ", ruled" if case.ruled_at is not None and case.ruled_at >= case.doubted_at else ""
     context = {
         "case": case,
-        "headline": f"{clean(case.task_key)}: {doubts or 'no'} {'doubt' if doubts == 1 else 'doubts'}{', ruled' if is_ruled else ''}.",
+        "headline": f"{clean(case.task_key)}: {doubts or 'no'} {'doubt' if doubts == 1 else 'doubts'}{state}.",
         "task": rows[0].task if rows else "",
         **(_verifiers(case) if holds(actor, may_set_reviews) else {}),
         "episodes": [(one, outcomes.get(one.pk), _changes(outcomes.get(one.pk)), _fork_at(actor, one)) for one in rows],

@@ -200,6 +200,7 @@ def test_comparison_of_too_few_or_of_strangers_is_refused(ada, max_, played):
     for query in (f"episode={one.pk}&episode={other.pk}", f"with={one.pk}"):
         assert as_person(max_).get(f"/episodes/compare/?{query}").status_code == 404
 
+
 @pytest.mark.django_db
 def test_columns_of_one_arm_have_the_seeds_of_a_task(ada, played):
     one = played("one", call("get"), call("put"), arm="baseline", seed=0)
