@@ -19,6 +19,12 @@ export function matches(filter, words) {
 /** Return whether this many options have a filter. @param {number} count */
 export const needsFilter = (count) => count > DIGITS.length;
 
+/** Return the first option that a filter leaves, or the list that has them. @param {HTMLElement} group */
+function firstShown(group) {
+  const options = /** @type {HTMLElement[]} */ ([...group.querySelectorAll("input:not([data-option-filter]), select")]);
+  return options.find((one) => one.checkVisibility());
+}
+
 /**
  * Return a filter and its count; `show(text)` returns how many options it leaves, and `take` the only one that is left.
  * @param {number} count
@@ -42,6 +48,11 @@ export function filterOf(count, show, take) {
     left.textContent = input.value.trim() ? `${number} of ${count}` : "";
   });
   input.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown" && !event.shiftKey && !event.altKey && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      focusPart(firstShown(box.parentElement));
+      return;
+    }
     if (event.key !== "Enter" || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     if (show(input.value.trim()) === 1) take();

@@ -319,6 +319,18 @@ def test_form_is_filled_by_keys_and_sent_on_a_phone(desk, person, ask):
     assert seen()["advice"]["decision"] == {"value": {"contact": "Loading bay", "pallets": 4, "call_ahead": True}}
 
 
+def test_arrow_leads_from_the_filter_to_the_options_left(desk, person, ask):
+    owners = [{"id": f"owner_{number}", "label": f"Dana {number}"} for number in range(1, 13)]
+    ask_id, _, _ = ask("Which of the Danas?", kind="choice", options=owners)
+    page = claimed(desk, person, ask_id, "dora")
+    page.keyboard.press("/")
+    page.keyboard.type("12")
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("radio", name="Dana 12")).to_be_focused()
+    page.keyboard.press("Space")
+    expect(page.get_by_role("radio", name="Dana 12")).to_be_checked()
+
+
 PERSON = {"type": "object", "title": "Person", "required": ["name"], "properties": {"name": {"title": "Full name"}}}
 DOCKS = [{"const": "n", "title": "North"}, {"const": "s", "title": "South"}]
 LINES = {"type": "array", "minItems": 1, "items": {"type": "object", "properties": {"kg": {"type": "number"}}}}
@@ -346,7 +358,11 @@ def test_nested_form_names_all_that_is_wrong_at_its_field(desk, person, ask):
     page.keyboard.type("Ada")
     page.get_by_role("button", name="Add to lines").click()
     page.keyboard.type("7.50")
-    page.get_by_role("button", name="Remove row 1").click()  # the other row moves up with its text
+    remove = page.get_by_role("button", name="Remove row 1")
+    row, end = page.locator(".formrow").first.bounding_box(), remove.bounding_box()
+    assert end["x"] + end["width"] == pytest.approx(row["x"] + row["width"], abs=1) and end["width"] < 120
+    assert end["y"] == pytest.approx(row["y"], abs=1)
+    remove.click()  # the other row moves up with its text
     page.get_by_label("Dock").select_option("North")
     page.get_by_label("Tuesday").check()
     page.get_by_label("day (optional)").fill("2026-12-03")
