@@ -238,7 +238,8 @@ let listening = false;
  * @returns {HTMLButtonElement | undefined}
  */
 export function sendsForm(form) {
-  const buttons = [...(form?.elements ?? [])].filter((one) => one.type === "submit" && one.matches("button"));
+  const own = /** @type {HTMLButtonElement[]} */ ([...(form?.elements ?? [])].filter((one) => one.matches("button")));
+  const buttons = own.filter((one) => one.type === "submit");
   const [button, ...more] = buttons.filter((one) => buttons.length === 1 || one.classList.contains("main"));
   return more.length || button?.disabled || button?.classList.contains("warn") ? undefined : button;
 }

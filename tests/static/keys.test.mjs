@@ -349,7 +349,7 @@ test("command palette matches parts of words, prefix matches first", () => {
 test("a plain form is sent by its main or its only button, unless that deletes", () => {
   const button = (name, css = "", more = {}) => ({ name, type: "submit", disabled: false, matches: (tag) => tag === "button", classList: { contains: (one) => css === one }, ...more });
   const sent = (...elements) => sendsForm(/** @type {any} */ ({ elements }))?.name;
-  assert.equal(sent({ type: "textarea" }, button("save")), "save");
+  assert.equal(sent({ type: "textarea", matches: () => false }, button("save")), "save");
   assert.equal(sent(button("plan"), button("launch", "main")), "launch");
   for (const few of [[], [button("plan"), button("try")], [button("delete", "warn")], [button("save", "", { disabled: true })]]) assert.equal(sent(...few), undefined);
 });
