@@ -271,7 +271,10 @@ class Ask(models.Model):
         counted = self.decisions.filter(counts=True).exclude(verdict="reject").order_by("pk")
         names = [clean(name) for name in counted.values_list("author", flat=True)]
         by = f": {', '.join(names)}" if names else ""
-        return f"{len(names)} of {self.quorum_of} approved{by}"
+        return f"{self.progress_in_numbers(len(names))}{by}"
+
+    def progress_in_numbers(self, approved: int) -> str:
+        return f"{approved} of {self.quorum_of} approved"
 
     @property
     def run_key(self) -> str:

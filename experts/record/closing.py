@@ -172,7 +172,9 @@ def _as_fallback(ask: Ask, reason: str) -> dict[str, Any]:
     if not ask.typed:
         return fallback
     decision = decision_on_timeout(ask.typed)
-    if decision is not None and (so_far := ask.progress):
+    if decision is not None and ask.quorum_of > 1:
+        # agents and models read this: the names are in `decided` alone
+        so_far = ask.progress_in_numbers(ask.decisions.filter(counts=True).count())
         decision = {"calls": [rejected(call, f"{TIMEOUT_REASON}, {so_far}") for call in ask.typed["calls"]]}
     return fallback | {"decision": decision, "by": "timeout"}
 

@@ -372,7 +372,7 @@ def _hand_to_group(ask_id: str, rule: LateRule, now: datetime) -> bool:
     if not is_waiting or not late_at <= now < ask.deadline_at or ask.events.filter(verb=GROUPED).exists():
         return False
     ask.handed_to, ask.handed_to_name = f"{advisers.GROUP}{rule.group}", f"people with {rule.group}"
-    ask.tier_reason = f"{ask.decisions.filter(counts=True).count()} of {ask.quorum_of} approved"
+    ask.tier_reason = ask.progress_in_numbers(ask.decisions.filter(counts=True).count())
     ask.save(update_fields=["handed_to", "handed_to_name", "tier_reason"])
     closing.log(ask, GROUPED, None, f"{rule.group}: {ask.progress}")
     tell_or_wake(ask)

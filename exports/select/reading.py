@@ -276,6 +276,8 @@ def _hide_author(step: dict[str, Any], project_id: str) -> None:
     # the name of a model identifies no person
     if isinstance(advice, dict) and advice.get("author") and not source_of(advice).is_model:
         advice["author"] = opaque(project_id, advice["author"])
+    for row in (advice.get("decided") if isinstance(advice, dict) else None) or []:
+        row["by"] = opaque(project_id, row["by"])
     # awmweb's own loop records an opaque ID; another can write a name
     if (actor := step.get("acted_by")) and _OPAQUE.fullmatch(actor) is None:
         step["acted_by"] = opaque(project_id, actor)

@@ -205,7 +205,7 @@ def test_the_deadline_says_how_many_approved(edo, waiting):
     done = closing.close_if_due(waiting.pk)
     call = done.accepted.decision["calls"][0]
     assert (done.status, call["verdict"]) == ("fell_back", "reject")
-    assert call["reason"] == "no decision before the deadline, 1 of 2 approved: edo"
+    assert call["reason"] == "no decision before the deadline, 1 of 2 approved"
     step = steps_of(waiting.episode)[-1]
     assert [one["by"] for one in step["advice"]["decided"]] == ["edo"]
     page = html(as_person(edo).get(f"/asks/{waiting.pk}/"))

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 from django.core.management import call_command
 from django.test import Client
+from django.utils import timezone
 
 from awmclient import schema
 from awmclient.nouns.typed import TYPED_FIELDS, Option, ProposedCall
@@ -18,7 +19,8 @@ from awmclient.schema import AnswerBody, AskOpen, EpisodeStart, Finish, Outcome,
 from curriculum.record import taking, training
 from episodes.models import Episode, Run
 from episodes.record import pictures, pinning, recording
-from experts.record import advising, attaching, opening, queue
+from experts.models import Ask
+from experts.record import advising, attaching, closing, opening, queue
 from exports.assembly import datasets
 from exports.assembly.building import Walk
 from exports.formats import FORMATS
@@ -62,7 +64,7 @@ def steps_of(text):
     return [system_, user, briefing, *others, said, failed, {**called, "turn": 2}]
 
 
-def lived(actor, expert, key, text, **more):
+def lived(actor, expert, key, text, two_people=False, **more):
     """A finished, verified and complete episode that asked, with a canary in every field."""
     run, _ = recording.start_run(actor, shaped(RunStart, text, key=key, plan=None))
     place = {"key": key, "run": run.pk, "expert": "plain", "split": "train", "parent": None}
@@ -86,6 +88,9 @@ def lived(actor, expert, key, text, **more):
     advising.answer(expert, lease.assignment_id, lease.lease_token, given["text"], "n", calls)
     annotating.annotate(expert, one, Place(seq, ask_id=ask.pk), "question_needed", text("tag"))
     seq = decided(actor, expert, one, seq + 1, text)
+    if two_people:
+        seq += 1
+        shared(actor, expert, one, seq)
     last = {"seq": seq + 1, "kind": "message", "role": "assistant", "content": text("last"), "turn": 4}
     recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": [last]}).steps)
     recording.finish(actor, one.pk, shaped(Finish, text, fault=None, detail=None))
@@ -127,6 +132,18 @@ def decided(actor, expert, one, seq, text):
         lease = queue.claim(expert, ask.pk)
         advising.answer(expert, lease.assignment_id, lease.lease_token, text("note"), "n", decision=decision)
     return seq + len(asks) - 1
+
+
+def shared(actor, expert, one, seq):
+    """Ask for an approval of two people that only one of them approves in time."""
+    wanted = {"episode": one.pk, "key": "shared", "seq": seq, "turn": seq, "question": "Which?", "kind": "approval"}
+    wanted |= {"calls": [{"id": "1", "name": "pay"}], "on_timeout": "reject", "quorum": {"of": 2}}
+    ask, _ = opening.open_ask(actor, AskOpen.model_validate(wanted))
+    lease = queue.claim(expert, ask.pk)
+    approved = {"calls": [{"id": "1", "verdict": "approve"}]}
+    advising.answer(expert, lease.assignment_id, lease.lease_token, "", "n", decision=approved)
+    Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
+    assert closing.close_if_due(ask.pk).accepted.decision
 
 
 def written(store, project, recipe, number):
@@ -202,7 +219,7 @@ def world(ada, store):
 
 
 def test_no_byte_has_a_secret_or_a_name_of_any_field(ada, world, store):
-    one = lived(ada, world, "one", SECRETS)
+    one = lived(ada, world, "one", SECRETS, two_people=True)
     other = lived(ada, world, "other", SECRETS)
     Episode.objects.filter(pk=other.pk).update(split=SECRETS("split"))
     training.report(ada, one.run_id, shaped(TrainingStepReport, SECRETS))
