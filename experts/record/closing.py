@@ -25,7 +25,7 @@ from episodes.record.appending import refuse_other_loop
 from experts import events, notifications
 from experts.errors import StillOpen
 from experts.find.attached import is_asker
-from experts.models import CUT_OFF, MODEL, Advice, Ask, AskEvent, AskStatus, Assignment, Draft
+from experts.models import CUT_OFF, MODEL, Advice, Ask, AskEvent, AskStatus, Assignment, Draft, Tier
 from experts.record import counting
 from experts.who.counting import decided_on
 from notices.record import deliveries
@@ -120,7 +120,9 @@ def settle(ask: Ask, advice: Advice, actor: Actor | Author) -> None:
     # whom it was handed to has decided
     if ask.handed_to == advice.author_key:
         ask.handed_to = ask.handed_to_name = ""
-    ask.save(update_fields=["held", "held_until", "handed_to", "handed_to_name"])
+    # whom it was escalated to is one of those that it needs
+    ask.tier, ask.tiers = Tier.PEOPLE, [Tier.PEOPLE]
+    ask.save(update_fields=["held", "held_until", "handed_to", "handed_to_name", "tier", "tiers"])
     Assignment.objects.filter(ask=ask).update(**FREED)
     log(ask, "counted", actor, ask.progress)
     events.tell(Ask.objects.select_related("assignment").get(pk=ask.pk))

@@ -306,8 +306,11 @@ def _refuse_target(ask: Ask, to: str) -> None:
         raise Invalid("No expert model is available: none is configured, or only people can answer this ask.")
     if to == Tier.LLM and not _models_left(ask):
         raise Invalid("The model already declined this ask.")
-    if to == Tier.SENIOR and policies.desk_of(ask.project).senior_id is None:
-        raise Invalid("This project has no senior expert. Set one on the Routing page.")
+    if to == Tier.SENIOR:
+        if (senior := policies.desk_of(ask.project).senior) is None:
+            raise Invalid("This project has no senior expert. Set one on the Routing page.")
+        if ask.quorum_of > 1:
+            _refuse_colleague(ask, f"{PERSON}{senior.user_id}")
 
 
 def _refuse_colleague(ask: Ask, key: str) -> None:

@@ -36,8 +36,10 @@ class Member:
         """Return the skills that an ask requires and this person does not have."""
         return sorted(set(needs) - self.skills)
 
-    def may_take(self, needs: Collection[str], tier: str, role: str = "") -> bool:
-        return may_take(needs, self.skills) and (tier != Tier.SENIOR or self.is_senior) and role in ("", self.role)
+    def may_take(self, needs: Collection[str], tier: str, role: str, of: int) -> bool:
+        """Return whether this person can answer. What needs several people (`of`) is never for the senior alone."""
+        by_tier = tier != Tier.SENIOR or self.is_senior or of > 1
+        return may_take(needs, self.skills) and by_tier and role in ("", self.role)
 
     @property
     def names(self) -> frozenset[str]:
@@ -152,10 +154,10 @@ def out_of(ask: Ask) -> set[str]:
 
 def _fit(ask: Ask, members: list[Member]) -> set[str]:
     """Return the keys of the members with the skills. If the senior has left the project, everyone with them can
-    answer what is for the senior."""
+    answer what is for the senior; what needs several people everyone can in any case."""
     fit = {one.key for one in members if may_take(ask.skills, one.skills) and ask.quorum_role in ("", one.role)}
     seniors = {one.key for one in members if one.is_senior}
-    return fit & seniors if ask.tier == Tier.SENIOR and seniors else fit
+    return fit & seniors if ask.tier == Tier.SENIOR and seniors and ask.quorum_of < 2 else fit
 
 
 def _fit_scripts(ask: Ask, present: Mapping[str, Sequence[str]]) -> set[str]:
@@ -193,7 +195,7 @@ def member_of(actor: Actor, desk: Desk) -> Member | None:
 def fits(actor: Actor, ask: Ask, desk: Desk) -> bool:
     """Return whether this person has the skills, and is the senior if the ask requires the senior."""
     mine = member_of(actor, desk)
-    return mine is not None and mine.may_take(ask.skills, ask.tier, ask.quorum_role)
+    return mine is not None and mine.may_take(ask.skills, ask.tier, ask.quorum_role, ask.quorum_of)
 
 
 def may_be_present(role: str | None, scope: str | None) -> bool:

@@ -135,7 +135,7 @@ class Spot:
             return DECIDED
         if self.pk in passed:
             return PASSED
-        if me.may_take(self.skills, self.tier, self.quorum_role):
+        if me.may_take(self.skills, self.tier, self.quorum_role, self.quorum_of):
             return FREE
         self.lacks = me.lacks(self.skills)
         return SKILL if self.lacks else ROLE if self.quorum_role not in ("", me.role) else SENIOR
@@ -164,9 +164,9 @@ def claimable(actor: Actor, now: datetime) -> Claimable:
     if me := advisers.member_of(actor, policies.desk_of(actor.project)) if can else None:
         kinds = list(asks.order_by().values_list("skills", "tier", "quorum_role", "quorum_of").distinct())
         fitting = [
-            Q(skills=skills, tier=tier, quorum_role=role)
-            for skills, tier, role, _ in kinds
-            if me.may_take(skills, tier, role)
+            Q(skills=skills, tier=tier, quorum_role=role, quorum_of=of)
+            for skills, tier, role, of in kinds
+            if me.may_take(skills, tier, role, of)
         ]
         decided = decided_by(actor, asks) if any(of > 1 for *_, of in kinds) else set[str]()
         out = {*declined_by(actor, asks), *decided}

@@ -21,8 +21,9 @@ from experts.who.policies import policy_of
 def place(ask: Ask, desk: Desk, arrived: FoundDesk, now: datetime) -> str:
     """Set a new ask's group and plan. Return the reason if it must fall back immediately."""
     policy = policy_of(desk, ask.episode)
-    # only people count, and only they see
-    if ask.quorum_of > 1 or ask.pictures_digest:
+    if ask.quorum_of > 1:  # only people count, and the senior is one of them
+        policy = replace(policy, has_models=False, has_senior=False)
+    elif ask.pictures_digest:  # only people see them
         policy = replace(policy, has_models=False)
     same = same_question(ask, arrived.alike)
     ask.group = same.group if same is not None else ask.pk

@@ -18,9 +18,10 @@ from experts.find.answer_links import answer_path, link_of
 from experts.find.reading import ask_view
 from experts.models import Ask, AskEvent, Assignment, QuorumDecision
 from experts.record import advising, batch, closing, desk, links, opening, queue
-from experts.who import eligibility
+from experts.who import advisers, eligibility
 from people.access import bearer
 from people.errors import Invalid
+from people.models import Membership
 from people.record.members import issue_token
 from tests.browsing import as_person, html
 from tests.experts.test_queue import at_once
@@ -300,6 +301,46 @@ def test_what_lacks_people_goes_to_a_group_once(ada, edo, mina, asked):
     assert AskEvent.objects.get(ask=ask, verb="to_group").reason == "admin: 1 of 2 approved: edo"
     decide(mina, ask)
     assert fresh(ask).status == "answered", "others can still decide it"
+
+
+@pytest.fixture
+def senior(ada, mina):
+    """Mina, an expert, as the senior expert of the project."""
+    desk.set_policy(ada, senior=Membership.objects.get(user=mina.person))
+    return mina
+
+
+def test_an_escalation_to_the_senior_bars_no_one(ada, edo, senior, waiting):
+    queue.transfer(ada, waiting.pk, "senior")
+    assert eligibility.spot_of(edo, waiting.pk, timezone.now()).place == "free"
+    assert eligibility.claimable(edo, timezone.now()).count == 1
+    decide(senior, waiting)
+    assert fresh(waiting).tier == "people" and advisers.pool(fresh(waiting), timezone.now())[0] == {ada.key, edo.key}
+    decide(edo, waiting)
+    assert fresh(waiting).status == "answered"
+
+
+def test_a_decline_after_the_senior_leaves_it_to_the_others(ada, edo, senior, asked):
+    ask = asked("May I refund?", **approval(REFUND, name="issue_refund"), quorum={"of": 2})
+    decide(senior, ask)
+    queue.decline_unclaimed(edo, ask.pk)
+    assert (fresh(ask).status, fresh(ask).tier) == ("open", "people")
+    with pytest.raises(Invalid, match="decided this ask"):
+        queue.transfer(ada, ask.pk, "senior")
+    queue.decline_unclaimed(ada, ask.pk)
+    assert fresh(ask).status == "fell_back", "no one is left, and the senior has decided"
+
+
+def test_no_senior_gets_what_another_role_decides(ada, edo, senior, asked):
+    other = person(ada.project, "rosa", "admin")
+    desk.set_policy(ada, quorum="* => 2 admin")
+    ask = asked(**approval(REFUND))
+    assert ask.tiers == ["people"]
+    with pytest.raises(Invalid, match="does not have the role admin"):
+        queue.transfer(ada, ask.pk, "senior")
+    for who in (ada, other):
+        decide(who, ask)
+    assert fresh(ask).status == "answered"
 
 
 def press(actor, ask):
