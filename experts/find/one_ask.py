@@ -180,6 +180,8 @@ class AnswerForm:
     sent_files: list[Any]
     my_files: list[dict[str, Any]]
     tools: list[dict[str, Any]]
+    seen: str
+    """The digest of a colleague's edit that this form shows; empty without one."""
     most_bytes: int = MOST_BYTES
 
 
@@ -194,7 +196,7 @@ def form_of(
     for_scripts: bool = False,
 ) -> AnswerForm:
     written = written_by(actor, ask)
-    draft = refused.decision or written.decision
+    draft, edited = refused.decision or written.decision, counting.edit_of(ask)
     return AnswerForm(
         is_edit=is_edit,
         written=written,
@@ -205,6 +207,7 @@ def form_of(
         sent_files=list(ask.accepted.files.listed()) if is_edit and ask.accepted else [],
         my_files=[file.ref().model_dump() for file in unsent_files(actor, ask)],
         tools=[tool for tool in ask.episode.tools if isinstance(tool, dict)],
+        seen=edited.calls_digest if edited is not None else "",
     )
 
 

@@ -103,6 +103,7 @@ class SentAnswer(FormFields):
     tool_calls: str = ""
     decision: str = ""
     standing: str = ""
+    seen: str = ""
     drafted_by: str = ""
     version: OptionalNumber = None
     same_question: Annotated[list[str], Field(alias="with")] = []

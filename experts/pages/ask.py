@@ -302,7 +302,7 @@ def check(request: MemberRequest, pk: str) -> HttpResponse:
     ask = visible_or_404(asks_of(request.actor), request.actor, pk)
     try:
         body = checked_body(request, ask, "unsent")
-        advising.check(ask, body.text, body.tool_calls, body.decision)
+        advising.check(ask, body.text, body.tool_calls, body.decision, read(request.POST, SentAnswer).seen)
     except AppError as refused:
         return _refusal(refused, request.actor, pk)
     return JsonResponse({})
@@ -413,6 +413,7 @@ def _send(request: MemberRequest, pk: str) -> tuple[Advice, list[str]]:
         anyway=checked.anyway,
         asks_back=checked.asks_back,
         hold_s=hold_s,
+        seen=form.seen,
     )
     for standing in [] if repeated else ahead:
         give_ahead(request, standing, "The answer is sent. Calls like it are not approved")

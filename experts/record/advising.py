@@ -30,9 +30,8 @@ from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Desk
 from experts.record import attaching, closing, counting, queue, tagging
 from experts.rules import routing, second_look
 from experts.rules.decisions import checked
-from experts.rules.quorum import refuse_mixed
 from experts.rules.suggested_calls import refuse_unfit
-from experts.who.counting import refuse_uncounted
+from experts.who.counting import refuse_uncounted, refuse_unshared
 from experts.who.policies import desk_read_with
 from people.access import Actor, is_id, may_advise, visible_or_404
 from people.errors import AppError, Invalid, KeyConflict, NotFound
@@ -85,15 +84,16 @@ def answer(
     anyway: bool = False,
     asks_back: bool = False,
     hold_s: float = 0,
+    seen: str = "",
 ) -> Advice:
     """Answer a claimed ask. Compares the text with its source before any lock is taken.
 
-    `anyway`: its author has read the reason of an earlier return of a second look, and sends it nevertheless. `hold_s`:
-    how long the author can undo it before its agent gets it, where the deadline leaves that time.
+    `anyway`: its author read why a second look returned it and sends it anyway. `hold_s`: how long the author can
+    undo it, if the deadline leaves that time. `seen`: digest of a colleague's edit that the author saw.
     """
     may_advise(actor)
     slot = _slot_of(actor, assignment_id)
-    words = Said(text, tool_calls, check(slot.ask, text, tool_calls, decision), asks_back)
+    words = Said(text, tool_calls, check(slot.ask, text, tool_calls, decision, seen), asks_back)
     _refuse_question(slot.ask, words)
     _look_again(actor, slot.ask, words)
     # the same press again was looked at
@@ -149,14 +149,15 @@ class Said:
             raise KeyConflict("Not sent: you sent another answer to this ask before. Undo or edit that one.")
 
 
-def check(ask: Ask, text: str, tool_calls: list[ToolCall] | None, decision: Any) -> dict[str, Any] | None:
+def check(
+    ask: Ask, text: str, tool_calls: list[ToolCall] | None, decision: Any, seen: str = ""
+) -> dict[str, Any] | None:
     """Return the checked decision of a typed ask, None for a question. Raises if the answer does not fit the ask."""
     if ask.typed:
         if tool_calls:
             raise Invalid("tool_calls: a typed ask is answered with a decision, without suggested calls.")
         fit = checked(ask.typed, decision, _tools_of(ask))
-        if ask.quorum_of > 1:
-            refuse_mixed(ask.quorum_of, fit)
+        refuse_unshared(ask, fit, seen)
         return fit
     if decision is not None:
         raise Invalid("decision: this ask is a question. Answer with a text.")

@@ -199,8 +199,9 @@ def _decide(actor: Actor, ask: Ask, verdict: str, reason: str, nonce: str, hold_
     fields = {"verdict": verdict} | ({"reason": reason} if verdict == "reject" else {})
     calls = [{"id": call["id"], **fields} for call in (ask.typed or {})["calls"]]
     try:
+        words = Said("", None, advising.check(ask, "", None, {"calls": calls}))
         if (sent_before := _sent(actor, ask, nonce)) is not None:
-            Said("", None, advising.check(ask, "", None, {"calls": calls})).refuse_other_than(sent_before)
+            words.refuse_other_than(sent_before)
             return ""
         lease = queue.claim(actor, ask.pk)
         try:

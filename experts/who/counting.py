@@ -6,15 +6,18 @@ and standing answers are no person. Leaves counting itself to `record/counting.p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from awmclient.nouns.asks import PersonDecision
 from awmclient.nouns.typed import Quorum
 from experts.errors import AlreadyDecided, NotForYou
 from experts.models import Ask, AskQuerySet, QuorumDecision
-from experts.rules.quorum import people_in_words
+from experts.rules.decisions import Misfit
+from experts.rules.quorum import digest_of_decision, people_in_words, refuse_mixed, verdict_of
 from people.access import Actor
 from people.models import TokenUser
+from people.text.plain_text import clean
 
 
 def refuse_uncounted(actor: Actor, ask: Ask) -> None:
@@ -28,6 +31,24 @@ def refuse_uncounted(actor: Actor, ask: Ask) -> None:
         raise NotForYou(f"{needs} Your role is {actor.role}.")
     if QuorumDecision.objects.filter(ask=ask, author_key__in=actor.keys, counts=True).exists():
         raise AlreadyDecided
+
+
+def edit_of(ask: Ask) -> QuorumDecision | None:
+    """Return the edit that others are asked to approve."""
+    if ask.quorum_of < 2:
+        return None
+    return QuorumDecision.objects.filter(ask=ask, counts=True, verdict="edit").order_by("pk").first()
+
+
+def refuse_unshared(ask: Ask, decision: Mapping[str, Any] | None, seen: str) -> None:
+    """Raise if a decision cannot be one of several: it mixes verdicts, or approves the agent's calls over a colleague's
+    edit whose digest its author has not `seen`."""
+    if ask.quorum_of < 2:
+        return
+    refuse_mixed(ask.quorum_of, decision)
+    edited = edit_of(ask) if verdict_of(decision) == "approve" else None
+    if edited is not None and edited.calls_digest not in (seen, digest_of_decision(decision)):
+        raise Misfit(f"{clean(edited.author)} edited the call: open it in awmweb.")
 
 
 def decided_by(actor: Actor, asks: AskQuerySet) -> set[str]:

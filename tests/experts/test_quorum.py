@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 
@@ -18,6 +19,7 @@ from experts.find.answer_links import answer_path, link_of
 from experts.find.reading import ask_view
 from experts.models import Ask, AskEvent, Assignment, QuorumDecision
 from experts.record import advising, batch, closing, desk, links, opening, queue
+from experts.rules.decisions import Misfit
 from experts.who import advisers, eligibility
 from people.access import bearer
 from people.errors import Invalid
@@ -105,10 +107,43 @@ def test_an_edit_starts_the_count_again(ada, edo, mina, waiting):
 
 def test_approvals_of_different_arguments_never_add_up(ada, edo, mina, waiting):
     decide(edo, waiting, verdict("edit", EDITED))
-    decide(mina, waiting)
+    decide(mina, waiting, seen=QuorumDecision.objects.get().calls_digest)
     assert fresh(waiting).is_open and decided(waiting) == [("mina", "approve")]
     decide(ada, waiting, verdict("edit", EDITED))
     assert fresh(waiting).is_open and decided(waiting) == [("ada", "edit")]
+
+
+def test_no_way_drops_an_edit_that_its_author_has_not_seen(ada, edo, mina, waiting):
+    desk.set_policy(ada, high_risk="")
+    decide(edo, waiting, verdict("edit", EDITED))
+    path = answer_path(waiting, mina.key).removeprefix("/answer/")
+    with pytest.raises(Misfit, match="edo edited the call: open it in awmweb"):
+        links.answer(link_of(path, timezone.now()), "", verdict())
+    assert "edo edited the call" in batch.decide(mina, [waiting.pk], "approve", "", "b")[waiting.pk]
+    with pytest.raises(Misfit, match="edo edited the call"):
+        advising.refuse_misfit(mina, fresh(waiting), "", verdict())
+    assert Assignment.objects.get().holder == "", "a refusal leaves no claim"
+    with pytest.raises(Misfit, match="edo edited the call"):
+        decide(mina, waiting)
+    assert decided(waiting) == [("edo", "edit")]
+
+
+def test_the_form_of_a_page_approves_over_an_edit_it_showed(edo, mina, waiting):
+    page = as_person(mina)
+    lease = queue.claim(mina, waiting.pk)
+    before = html(page.get(f"/asks/{waiting.pk}/"))
+    queue.release(mina, lease.assignment_id, lease.lease_token)
+    decide(edo, waiting, verdict("edit", EDITED))
+    lease = queue.claim(mina, waiting.pk)
+    shown = html(page.get(f"/asks/{waiting.pk}/"))
+    seen = QuorumDecision.objects.get().calls_digest
+    assert 'name="seen"' not in before and f'name="seen" value="{seen}"' in shown
+    form = {"lease_token": lease.lease_token, "assignment": lease.assignment_id, "nonce": "p", "text": "",
+            "decision": json.dumps(verdict())}  # fmt: skip
+    refused = page.post(f"/asks/{waiting.pk}/answer", form, headers={"Accept": "application/json"})
+    assert refused.status_code == 422 and "edo edited the call" in refused.content.decode()
+    page.post(f"/asks/{waiting.pk}/answer", {**form, "seen": seen}, headers={"Accept": "application/json"})
+    assert decided(waiting) == [("mina", "approve")]
 
 
 def own_token(actor, behind):
