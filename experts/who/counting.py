@@ -1,7 +1,7 @@
 """Reads: whose decision counts toward an approval that needs several people, and what was decided so far.
 
-A person counts once, whichever way they come: page, link, Slack or a token of their own. Tokens of the project, models
-and standing answers are no person. Leaves counting itself to `record/counting.py`.
+A person counts once, whichever way they come: page, link, Slack or a token that they use by hand. Tokens of the
+project, programs, models and standing answers are no person. Leaves counting itself to `record/counting.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from experts.models import Ask, AskQuerySet, QuorumDecision
 from experts.rules.decisions import Misfit
 from experts.rules.quorum import digest_of_decision, people_in_words, refuse_mixed, verdict_of
 from people.access import Actor
-from people.models import TokenUser
 from people.text.plain_text import clean
 
 
@@ -25,8 +24,8 @@ def refuse_uncounted(actor: Actor, ask: Ask) -> None:
     if ask.quorum_of < 2:
         return
     needs = f"This approval needs {people_in_words(ask.quorum_of, ask.quorum_role)}."
-    if actor.person is None or (actor.token is not None and actor.token.behind == TokenUser.MODEL):
-        raise NotForYou(f"{needs} Tokens of the project and models are no person.")
+    if actor.person is None or not actor.by_hand:
+        raise NotForYou(f"{needs} Tokens of the project, programs and models are no person.")
     if ask.quorum_role and actor.role != ask.quorum_role:
         raise NotForYou(f"{needs} Your role is {actor.role}.")
     if QuorumDecision.objects.filter(ask=ask, author_key__in=actor.keys, counts=True).exists():

@@ -153,7 +153,7 @@ def own_token(actor, behind):
 def test_a_person_counts_once_by_every_way(ada, edo, waiting):
     path = answer_path(waiting, edo.key).removeprefix("/answer/")
     decide(edo, waiting)
-    for again in (edo, replace(edo, role="admin"), replace(edo, entry="other"), own_token(edo, "script")):
+    for again in (edo, replace(edo, role="admin"), replace(edo, entry="other"), own_token(edo, "person")):
         with pytest.raises(AlreadyDecided):
             queue.claim(again, waiting.pk)
     with pytest.raises(AlreadyDecided):
@@ -184,8 +184,9 @@ def test_programs_without_a_person_never_count(ada, edo, asked, models):
     script, _ = token(ada.project, "answer")
     with pytest.raises(NotForYou, match="are no person"):
         queue.claim(script, waiting.pk)
-    with pytest.raises(NotForYou, match="are no person"):
-        queue.claim(own_token(edo, "model"), waiting.pk)
+    for behind in ("script", "model"):
+        with pytest.raises(NotForYou, match="are no person"):
+            queue.claim(own_token(edo, behind), waiting.pk)
     with pytest.raises(Invalid, match="only people can decide"):
         queue.transfer(ada, waiting.pk, "llm")
 
