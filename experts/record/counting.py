@@ -5,15 +5,19 @@ Owns which decisions count. Leaves the ask to `closing.py`, which calls this und
 
 from __future__ import annotations
 
+from django.utils import timezone
+
 from experts.models import Advice, Ask, QuorumDecision
 from experts.rules.quorum import digest_of_decision, verdict_of
+from experts.who import advisers
 
 
 def count(ask: Ask, advice: Advice) -> bool:
     """Count a decision, once. Return whether its ask is decided.
 
     1. An ask that needs one person is. 2. A rejection ends it. 3. Other arguments than before start the count again,
-    and who decided on those can decide on these. 4. Otherwise it takes as many people as the ask needs.
+    and who decided on those can decide on these. 4. Otherwise it takes as many people as the ask needs, who can all
+    still answer it.
     """
     if ask.quorum_of < 2:
         return True
@@ -21,6 +25,9 @@ def count(ask: Ask, advice: Advice) -> bool:
     counted = QuorumDecision.objects.filter(ask=ask, counts=True)
     if verdict != "reject":
         counted.exclude(calls_digest=digest).update(counts=False)
+    # of a person who has left, or lost the role, also one that was held until now
+    able = advisers.may_count(ask, timezone.now())
+    counted.exclude(author_key__in=able).update(counts=False)
     QuorumDecision.objects.create(
         ask=ask,
         advice=advice,
@@ -28,6 +35,7 @@ def count(ask: Ask, advice: Advice) -> bool:
         author_key=advice.author_key,
         verdict=verdict,
         calls_digest=digest,
+        counts=advice.author_key in able,
     )
     return verdict == "reject" or counted.count() >= ask.quorum_of
 

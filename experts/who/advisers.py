@@ -165,6 +165,11 @@ def _fit_scripts(ask: Ask, present: Mapping[str, Sequence[str]]) -> set[str]:
     return fit if ask.tier != Tier.SENIOR and ask.quorum_of < 2 else set()
 
 
+def may_count(ask: Ask, now: datetime) -> set[str]:
+    """Return the keys of the members whose decision counts on an approval that needs several people."""
+    return {one.key for one in members_of(ask.project, now) if ask.quorum_role in ("", one.role)}
+
+
 def leads_of(project: Project, now: datetime) -> set[str]:
     """Return the keys of those who can set skills, or transfer and cancel asks."""
     rows = Membership.objects.current(now).filter(project=project, role__in=LEADS)

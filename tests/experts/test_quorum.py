@@ -339,6 +339,21 @@ def test_what_lacks_people_goes_to_a_group_once(ada, edo, mina, asked):
     assert fresh(ask).status == "answered", "others can still decide it"
 
 
+@pytest.mark.parametrize("hold_s", [0, 5])
+def test_who_left_or_lost_the_role_counts_no_more(ada, edo, mina, asked, hold_s):
+    rosa = person(ada.project, "rosa", "admin")
+    mine = Membership.objects.filter(user=rosa.person)
+    changes = (("admin", lambda: mine.update(role="expert")), ("", mine.delete))
+    for role, change in changes:
+        ask = asked(**approval(REFUND), quorum={"of": 2, **({"role": role} if role else {})})
+        decide(rosa, ask, hold_s=hold_s)
+        change()
+        end_hold()
+        closing.close_if_due(ask.pk)
+        decide(ada, ask)
+        assert fresh(ask).is_open and decided(ask) == [("ada", "approve")]
+
+
 @pytest.fixture
 def senior(ada, mina):
     """Mina, an expert, as the senior expert of the project."""
