@@ -14,8 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Q, Value
-from django.db.models.functions import Concat, Left
+from django.db.models import Q
 from django.utils import timezone
 
 from awmclient.nouns.sources import SOURCES
@@ -24,7 +23,6 @@ from episodes.record import ask_steps
 from episodes.show.decisions import decision_in_words
 from experts import events
 from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
-from experts.find.answer_links import BY_LINK
 from experts.find.similar import began_with, kept, origins
 from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Desk, Draft, Privilege
 from experts.record import attaching, closing, counting, queue, tagging
@@ -392,12 +390,8 @@ def withdraw(actor: Actor, ask_id: str) -> queue.AskClaim:
     ask.save(update_fields=["status", "reason", "closed_at", "accepted", "delivered_at", "held", "held_until"])
     attaching.move_files(before, None)
     counting.uncount(before)
-    # what its author sends next under the same nonce is another answer; the time worked goes on in that one
-    sent = Advice.objects.filter(ask=ask, author_key=before.author_key, late=False)
-    # an answer link is used up; what went together is still found by how its nonces begin
-    sent.exclude(nonce="").exclude(nonce__startswith=BY_LINK).update(
-        nonce=Concat(Left("nonce", 170), Value(f"~{before.pk}"))
-    )
+    # the time worked goes on in what its author sends next
+    counting.free_nonces(Advice.objects.filter(ask=ask, author_key=before.author_key, late=False), before)
     if was_held:
         Advice.objects.filter(pk=before.pk).update(took_s=None)
     slots = Assignment.objects.filter(ask=ask)

@@ -5,8 +5,11 @@ Owns which decisions count. Leaves the ask to `closing.py`, which calls this und
 
 from __future__ import annotations
 
+from django.db.models import QuerySet, Value
+from django.db.models.functions import Concat, Left
 from django.utils import timezone
 
+from experts.find.answer_links import BY_LINK
 from experts.models import Advice, Ask, QuorumDecision
 from experts.rules.quorum import digest_of_decision, verdict_of
 from experts.who import advisers
@@ -24,10 +27,10 @@ def count(ask: Ask, advice: Advice) -> bool:
     verdict, digest = verdict_of(advice.decision), digest_of_decision(advice.decision)
     counted = QuorumDecision.objects.filter(ask=ask, counts=True)
     if verdict != "reject":
-        counted.exclude(calls_digest=digest).update(counts=False)
+        _reset(counted.exclude(calls_digest=digest), advice)
     # of a person who has left, or lost the role, also one that was held until now
     able = advisers.may_count(ask, timezone.now())
-    counted.exclude(author_key__in=able).update(counts=False)
+    _reset(counted.exclude(author_key__in=able), advice)
     QuorumDecision.objects.create(
         ask=ask,
         advice=advice,
@@ -43,3 +46,16 @@ def count(ask: Ask, advice: Advice) -> bool:
 def uncount(advice: Advice) -> None:
     """Let a decision that its author withdrew count no longer."""
     QuorumDecision.objects.filter(advice=advice).update(counts=False)
+
+
+def _reset(rows: QuerySet[QuorumDecision], by: Advice) -> None:
+    """Let these decisions count no longer, because of another one; their authors can send the same press again."""
+    free_nonces(Advice.objects.filter(pk__in=list(rows.values_list("advice", flat=True))), by)
+    rows.update(counts=False)
+
+
+def free_nonces(rows: QuerySet[Advice], by: Advice) -> None:
+    """Let what is sent next under the same nonce be another answer: `by` is the one that ended these."""
+    # an answer link is used up; what went together is still found by how its nonces begin
+    sent = rows.exclude(nonce="").exclude(nonce__startswith=BY_LINK)
+    sent.update(nonce=Concat(Left("nonce", 170), Value(f"~{by.pk}")))

@@ -339,6 +339,15 @@ def test_what_lacks_people_goes_to_a_group_once(ada, edo, mina, asked):
     assert fresh(ask).status == "answered", "others can still decide it"
 
 
+def test_the_same_press_after_a_reset_counts_again(ada, edo, mina, asked):
+    ask = asked(**approval(REFUND), quorum={"of": 3})
+    decide(edo, ask, nonce="same")
+    decide(ada, ask, verdict("edit", EDITED))
+    decide(mina, ask, seen=QuorumDecision.objects.get(counts=True).calls_digest)
+    decide(edo, ask, nonce="same")
+    assert decided(ask) == [("mina", "approve"), ("edo", "approve")]
+
+
 @pytest.mark.parametrize("hold_s", [0, 5])
 def test_who_left_or_lost_the_role_counts_no_more(ada, edo, mina, asked, hold_s):
     rosa = person(ada.project, "rosa", "admin")
