@@ -187,7 +187,9 @@ def refuse_misfit(actor: Actor, ask: Ask, text: str, decision: Any, tool_calls: 
 
 def _is_sent(actor: Actor, ask: Ask, nonce: str) -> bool:
     sent = Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce, late=False)
-    return bool(nonce) and (not ask.is_open or ask.held_id is not None) and sent.exists()
+    # one of several decisions leaves its ask open
+    is_out = not ask.is_open or ask.held_id is not None or ask.quorum_of > 1
+    return bool(nonce) and is_out and sent.exists()
 
 
 def _overruled(actor: Actor, ask: Ask, words: Said, anyway: bool) -> str:

@@ -339,6 +339,15 @@ def test_what_lacks_people_goes_to_a_group_once(ada, edo, mina, asked):
     assert fresh(ask).status == "answered", "others can still decide it"
 
 
+def test_a_counted_decision_is_not_looked_at_again(edo, waiting, monkeypatch):
+    looks = []
+    monkeypatch.setattr(advising, "_looks", [lambda *answer: looks.append(answer) or ""])
+    lease = queue.claim(edo, waiting.pk)
+    for _ in range(2):
+        advising.answer(edo, lease.assignment_id, lease.lease_token, "", "n", decision=verdict())
+    assert len(looks) == 1 and decided(waiting) == [("edo", "approve")]
+
+
 def test_the_same_press_after_a_reset_counts_again(ada, edo, mina, asked):
     ask = asked(**approval(REFUND), quorum={"of": 3})
     decide(edo, ask, nonce="same")
