@@ -358,9 +358,12 @@ def transfer(actor: Actor, ask_id: str, to: str, reason: str = "") -> None:
 def find_more_people(now: datetime | None = None) -> int:
     """Hand approvals that some people have decided, and that lack others late, to the group that their project names.
     Once each; return how many. Called by the periodic sweep."""
-    waiting = Ask.objects.open().filter(decisions__counts=True, held=None).exclude(events__verb=GROUPED).distinct()
-    asks = waiting.select_related("project__desk")[:500]
-    return sum(_hand_to_group(ask.pk, rule, now or timezone.now()) for ask in asks if (rule := _late_rule(ask)))
+    now = now or timezone.now()
+    waiting = Ask.objects.open().filter(decisions__counts=True, held=None, deadline_at__gt=now)
+    asks = waiting.exclude(events__verb=GROUPED).distinct().select_related("project__desk").order_by("deadline_at")
+    # most are not late: they are locked only after that
+    late = [(ask, rule) for ask in asks if (rule := _late_rule(ask)) is not None and rule.is_late(ask, now)]
+    return sum(_hand_to_group(ask.pk, rule, now) for ask, rule in late[:500])
 
 
 def _late_rule(ask: Ask) -> LateRule | None:
@@ -369,10 +372,12 @@ def _late_rule(ask: Ask) -> LateRule | None:
 
 @transaction.atomic
 def _hand_to_group(ask_id: str, rule: LateRule, now: datetime) -> bool:
-    ask = closing.locked(ask_id)
-    late_at = ask.created_at + (ask.deadline_at - ask.created_at) * rule.share
-    is_waiting = ask.is_open and ask.held_id is None and ask.progress
-    if not is_waiting or not late_at <= now < ask.deadline_at or ask.events.filter(verb=GROUPED).exists():
+    try:
+        ask = closing.locked(ask_id)
+    except Ask.DoesNotExist:
+        return False  # erased since
+    is_waiting = ask.is_open and ask.held_id is None and ask.decisions.filter(counts=True).exists()
+    if not is_waiting or not rule.is_late(ask, now) or ask.events.filter(verb=GROUPED).exists():
         return False
     ask.handed_to, ask.handed_to_name = f"{advisers.GROUP}{rule.group}", f"people with {rule.group}"
     ask.tier_reason = ask.progress_in_numbers(ask.decisions.filter(counts=True).count())

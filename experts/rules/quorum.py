@@ -11,8 +11,9 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from fnmatch import fnmatchcase
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
 from awmclient.nouns.typed import QUORUM_LEAST, QUORUM_MOST, DecidingRole
 from experts.rules.decisions import Misfit
@@ -40,12 +41,23 @@ class QuorumRule:
         return fnmatchcase(tool.casefold(), self.tools.casefold())
 
 
+class TimedAsk(Protocol):
+    """What has a beginning and a deadline."""
+
+    created_at: datetime
+    deadline_at: datetime
+
+
 @dataclass(frozen=True)
 class LateRule:
     """From this share of an ask's time on, what lacks people goes to those of this role or with this skill."""
 
     share: float
     group: str
+
+    def is_late(self, ask: TimedAsk, now: datetime) -> bool:
+        """Return whether this share of an ask's time has passed, and its deadline has not."""
+        return ask.created_at + (ask.deadline_at - ask.created_at) * self.share <= now < ask.deadline_at
 
 
 def problem_of(setting: str) -> str:

@@ -20,6 +20,7 @@ from experts.find.reading import ask_view
 from experts.models import Ask, AskEvent, Assignment, QuorumDecision
 from experts.record import advising, batch, closing, desk, links, opening, queue
 from experts.rules.decisions import Misfit
+from experts.rules.quorum import LateRule
 from experts.who import advisers, eligibility
 from people.access import bearer
 from people.errors import Invalid
@@ -410,6 +411,15 @@ def test_no_senior_gets_what_another_role_decides(ada, edo, senior, asked):
     for who in (ada, other):
         decide(who, ask)
     assert fresh(ask).status == "answered"
+
+
+def test_the_sweep_locks_only_what_is_late(ada, edo, asked, django_assert_num_queries):
+    desk.set_policy(ada, quorum="* => 2\nafter 50% => admin")
+    ask = asked(**approval(REFUND))
+    decide(edo, ask)
+    with django_assert_num_queries(1):
+        assert queue.find_more_people(timezone.now()) == 0
+    assert not queue._hand_to_group("x", LateRule(0.5, "admin"), timezone.now()), "erased meanwhile"
 
 
 def press(actor, ask):
