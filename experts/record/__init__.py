@@ -5,6 +5,7 @@
     announcing   an ask arrives at a tier
     queue        claim, release, escalate, transfer
     advising     answer, edit, withdraw
+    changing     which answers can still change
     counting     decisions on approvals that need several people
     closing      close, cancel, deliver, consume
     desk         presence, drafts, routing rules

@@ -17,15 +17,14 @@ from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from awmclient.nouns.sources import SOURCES
 from awmclient.schema import ASKS_BACK, ToolCall
 from episodes.record import ask_steps
 from episodes.show.decisions import decision_in_words
 from experts import events
-from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
+from experts.errors import LeaseLost, TooLate
 from experts.find.similar import began_with, kept, origins
 from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Desk, Draft, Privilege
-from experts.record import attaching, closing, counting, queue, tagging
+from experts.record import attaching, changing, closing, counting, queue, tagging
 from experts.rules import routing, second_look
 from experts.rules.decisions import checked
 from experts.rules.suggested_calls import refuse_unfit
@@ -353,7 +352,7 @@ def edit(
         ask = closing.locked(ask_id)
         if ask.quorum_of > 1:
             raise Invalid("This approval needs several people. Withdraw your decision and decide again.")
-        before = _editable_answer(ask, actor)
+        before = changing.editable_answer(ask, actor)
         # the same press again
         if nonce and before.nonce == nonce:
             words.refuse_other_than(before)
@@ -374,16 +373,24 @@ def edit(
     return advice
 
 
-@transaction.atomic
 def withdraw(actor: Actor, ask_id: str) -> queue.AskClaim:
     """Withdraw the caller's answer and give the ask back to their claim, whatever else they claimed since.
 
-    One that is held never left: it was worked on until now. Raises if the agent has read it.
+    One that is held never left: it was worked on until now. Raises if the agent has read it; and for one of several
+    decisions, which counts no longer then, if the caller cannot claim the ask.
     """
     may_advise(actor)
+    claim = _withdraw(actor, ask_id)
+    if isinstance(claim, AppError):
+        raise type(claim)(f"Your decision counts no longer. {claim.message}")
+    return claim
+
+
+@transaction.atomic
+def _withdraw(actor: Actor, ask_id: str) -> queue.AskClaim | AppError:
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask, now = closing.locked(ask_id), timezone.now()
-    before = _changeable_answer(ask, actor)
+    before = changing.changeable_answer(ask, actor)
     was_held, was_accepted = before.pk == ask.held_id, before.pk == ask.accepted_id
     if ask.deadline_at <= now or not ask.episode.is_live:
         raise TooLate("The deadline has passed. The agent will get your answer.")
@@ -404,34 +411,16 @@ def withdraw(actor: Actor, ask_id: str) -> queue.AskClaim:
     if was_accepted:
         ask_steps.reword_ask_step(ask.episode, ask.seq, None)
     closing.log(ask, "taken_back", actor)
-    claim = queue.claim_locked(actor, ask, now)
+    try:
+        claim = queue.claim_locked(actor, ask, now)
+    except AppError as refused:
+        if was_held or was_accepted:
+            raise
+        events.tell(ask)
+        return refused
     if was_held:
         slots.update(claimed_at=began)
     return claim
-
-
-def _changeable_answer(ask: Ask, actor: Actor) -> Advice:
-    """Return the caller's answer that is held, that waits for other people, or else can still change."""
-    if ask.is_open and ask.held is not None and actor.owns(ask.held.author_key):
-        return ask.held
-    counted = ask.decisions.filter(counts=True, author_key__in=actor.keys).select_related("advice").first()
-    if not ask.is_open or counted is None:
-        return _editable_answer(ask, actor)
-    if ask.held is not None:
-        raise TooLate(f"{ask.held.author} has answered this ask.")
-    return counted.advice
-
-
-def _editable_answer(ask: Ask, actor: Actor) -> Advice:
-    """Return the caller's accepted answer if it can still change. The caller must hold the episode and ask locks."""
-    if ask.status != AskStatus.ANSWERED or ask.accepted is None:
-        raise TooLate if ask.status != AskStatus.OPEN else StillOpen
-    # a reused answer was written for another ask
-    if not actor.owns(ask.accepted.author_key) or SOURCES[ask.accepted.source].is_reused:
-        raise NotYours
-    if ask.is_final:
-        raise Used
-    return ask.accepted
 
 
 def answer_group(

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from awmclient.schema import AskOpen
 from episodes.visible.trajectory import steps_of
 from experts import notifications, tasks
-from experts.errors import AlreadyClaimed, AlreadyDecided, NotForYou, TooLate
+from experts.errors import AlreadyClaimed, AlreadyDecided, AtCapacity, NotForYou, TooLate
 from experts.find import board
 from experts.find.answer_links import answer_path, link_of
 from experts.find.reading import ask_view
@@ -292,16 +292,34 @@ def test_an_undone_decision_counts_no_longer(ada, edo, waiting):
     assert fresh(waiting).is_open and decided(waiting) == [("edo", "approve")]
 
 
-def test_a_withdrawal_takes_no_claim_and_no_answer_of_others(ada, edo, waiting):
+def test_a_withdrawal_takes_no_claim_of_others(ada, edo, waiting):
     decide(edo, waiting)
     lease = queue.claim(ada, waiting.pk)
-    with pytest.raises(AlreadyClaimed, match="ada has claimed"):
+    with pytest.raises(AlreadyClaimed, match="Your decision counts no longer. ada has claimed"):
         advising.withdraw(edo, waiting.pk)
-    advising.answer(ada, lease.assignment_id, lease.lease_token, "", "n", decision=verdict(), hold_s=5)
+    assert decided(waiting) == [] and fresh(waiting).assignment.holder == ada.key
+    advising.answer(ada, lease.assignment_id, lease.lease_token, "", "n", decision=verdict())
+    assert fresh(waiting).is_open and decided(waiting) == [("ada", "approve")]
+    decide(edo, waiting)
+    assert fresh(waiting).status == "answered"
+
+
+def test_a_withdrawal_takes_no_held_answer_of_others(ada, edo, waiting):
+    decide(edo, waiting)
+    decide(ada, waiting, hold_s=5)
     with pytest.raises(TooLate, match="ada has answered"):
         advising.withdraw(edo, waiting.pk)
     end_hold()
     assert closing.close_if_due(waiting.pk).status == "answered"
+
+
+def test_a_withdrawal_needs_no_room_for_a_claim(ada, edo, asked, waiting):
+    decide(edo, waiting)
+    desk.set_policy(ada, capacity=1)
+    queue.claim(edo, asked("Which one?").pk)
+    with pytest.raises(AtCapacity, match="counts no longer"):
+        advising.withdraw(edo, waiting.pk)
+    assert decided(waiting) == [] and fresh(waiting).assignment.state == "queued"
 
 
 def test_a_counted_decision_cannot_be_edited_past_the_others(ada, edo, waiting):
