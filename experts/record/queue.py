@@ -41,7 +41,7 @@ from experts.models import (
 )
 from experts.record import closing, desk
 from experts.record.announcing import tell_or_wake, toward
-from experts.rules.quorum import LateRule, late_rule_of
+from experts.rules.quorum import LateRule, has_role, late_rule_of
 from experts.rules.routing import lease_end, next_tier
 from experts.who import advisers, counting, declining, policies
 from notices.record import deliveries
@@ -321,7 +321,7 @@ def _refuse_colleague(ask: Ask, key: str) -> None:
         raise Invalid(f"This person lacks a skill that the ask requires: {', '.join(lacks)}.")
     if Decline.objects.filter(ask=ask, author_key=key).exists():
         raise Invalid("This person declined this ask.")
-    if ask.quorum_role not in ("", colleagues[key].role):
+    if not has_role(colleagues[key].role, ask.quorum_role):
         raise Invalid(f"This person does not have the role {ask.quorum_role}, which the ask requires.")
     if QuorumDecision.objects.filter(ask=ask, author_key=key, counts=True).exists():
         raise Invalid("This person decided this ask. It needs another person.")

@@ -104,6 +104,11 @@ def needed(setting: str, high_risk: str, tools: Iterable[str], asked: Mapping[st
     return {"of": people, **({"role": roles[0]} if roles[0] else {})} if people else {}
 
 
+def has_role(role: str | None, least: str) -> bool:
+    """Return whether a role is the one that an approval needs, or a stricter one."""
+    return not least or role in ROLES[: ROLES.index(least) + 1]
+
+
 def verdict_of(decision: Mapping[str, Any] | None) -> str:
     """Return what a decision on all calls of an approval is: reject, edit, or approve."""
     verdicts = {one["verdict"] for one in (decision or {}).get("calls") or []}
@@ -128,8 +133,9 @@ def digest_of_decision(decision: Mapping[str, Any] | None) -> str:
 
 
 def people_in_words(of: int, role: str) -> str:
-    """Return "2 people" or "2 people with the role admin"."""
-    return f"{of} people{f' with the role {role}' if role else ''}"
+    """Return "2 people", "2 people with the role admin", or "2 people with the role expert or above"."""
+    above = " or above" if role not in ("", ROLES[0]) else ""
+    return f"{of} people{f' with the role {role}{above}' if role else ''}"
 
 
 def _lines(setting: str) -> list[str]:

@@ -11,6 +11,7 @@ from datetime import datetime
 from functools import cached_property
 
 from experts.models import TOKEN, Ask, Decline, Desk, Presence, QuorumDecision, Tier
+from experts.rules.quorum import has_role
 from experts.rules.routing import PRESENT_FOR, may_take
 from experts.who.online import here
 from experts.who.policies import desk_of
@@ -39,7 +40,7 @@ class Member:
     def may_take(self, needs: Collection[str], tier: str, role: str, of: int) -> bool:
         """Return whether this person can answer. What needs several people (`of`) is never for the senior alone."""
         by_tier = tier != Tier.SENIOR or self.is_senior or of > 1
-        return may_take(needs, self.skills) and by_tier and role in ("", self.role)
+        return may_take(needs, self.skills) and by_tier and has_role(self.role, role)
 
     @property
     def names(self) -> frozenset[str]:
@@ -155,7 +156,7 @@ def out_of(ask: Ask) -> set[str]:
 def _fit(ask: Ask, members: list[Member]) -> set[str]:
     """Return the keys of the members with the skills. If the senior has left the project, everyone with them can
     answer what is for the senior; what needs several people everyone can in any case."""
-    fit = {one.key for one in members if may_take(ask.skills, one.skills) and ask.quorum_role in ("", one.role)}
+    fit = {one.key for one in members if may_take(ask.skills, one.skills) and has_role(one.role, ask.quorum_role)}
     seniors = {one.key for one in members if one.is_senior}
     return fit & seniors if ask.tier == Tier.SENIOR and seniors and ask.quorum_of < 2 else fit
 
@@ -167,7 +168,7 @@ def _fit_scripts(ask: Ask, present: Mapping[str, Sequence[str]]) -> set[str]:
 
 def may_count(ask: Ask, now: datetime) -> set[str]:
     """Return the keys of the members whose decision counts on an approval that needs several people."""
-    return {one.key for one in members_of(ask.project, now) if ask.quorum_role in ("", one.role)}
+    return {one.key for one in members_of(ask.project, now) if has_role(one.role, ask.quorum_role)}
 
 
 def leads_of(project: Project, now: datetime) -> set[str]:

@@ -14,7 +14,7 @@ from awmclient.nouns.typed import Quorum
 from experts.errors import AlreadyDecided, NotForYou
 from experts.models import Ask, AskQuerySet, QuorumDecision
 from experts.rules.decisions import Misfit
-from experts.rules.quorum import digest_of_decision, people_in_words, refuse_mixed, verdict_of
+from experts.rules.quorum import digest_of_decision, has_role, people_in_words, refuse_mixed, verdict_of
 from people.access import Actor
 from people.text.plain_text import clean
 
@@ -26,7 +26,7 @@ def refuse_uncounted(actor: Actor, ask: Ask) -> None:
     needs = f"This approval needs {people_in_words(ask.quorum_of, ask.quorum_role)}."
     if actor.person is None or not actor.by_hand:
         raise NotForYou(f"{needs} Tokens of the project, programs and models are no person.")
-    if ask.quorum_role and actor.role != ask.quorum_role:
+    if not has_role(actor.role, ask.quorum_role):
         raise NotForYou(f"{needs} Your role is {actor.role}.")
     if QuorumDecision.objects.filter(ask=ask, author_key__in=actor.keys, counts=True).exists():
         raise AlreadyDecided

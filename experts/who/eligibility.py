@@ -17,6 +17,7 @@ from django.db.models import F, FloatField, Func, Q
 
 from episodes.models import RUN_HERE
 from experts.models import BEFORE_PEOPLE, Ask, AskQuerySet, AskStatus, Decline
+from experts.rules.quorum import ROLES, has_role
 from experts.rules.routing import in_turn
 from experts.rules.sources import source_of
 from experts.who import advisers, arriving, online, policies
@@ -138,7 +139,7 @@ class Spot:
         if me.may_take(self.skills, self.tier, self.quorum_role, self.quorum_of):
             return FREE
         self.lacks = me.lacks(self.skills)
-        return SKILL if self.lacks else ROLE if self.quorum_role not in ("", me.role) else SENIOR
+        return SKILL if self.lacks else SENIOR if has_role(me.role, self.quorum_role) else ROLE
 
 
 def open_of(actor: Actor, now: datetime) -> AskQuerySet:
@@ -183,7 +184,8 @@ def declined_by(actor: Actor, asks: AskQuerySet) -> list[str]:
 def out_for(actor: Actor, asks: AskQuerySet) -> list[str]:
     """Return those of these asks that a person has declined or decided, or that want another role."""
     several = asks.filter(quorum_of__gt=1)
-    others = several.exclude(quorum_role__in=("", actor.role or "")).values_list("pk", flat=True)
+    roles = [role for role in ("", *ROLES) if has_role(actor.role, role)]
+    others = several.exclude(quorum_role__in=roles).values_list("pk", flat=True)
     return [*{*declined_by(actor, asks), *decided_by(actor, several), *others}]
 
 

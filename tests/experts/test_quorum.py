@@ -205,6 +205,17 @@ def test_a_role_is_required_of_each_person(ada, edo, asked):
     assert fresh(ask).status == "answered"
 
 
+def test_a_role_of_an_agent_bars_no_stricter_one(ada, edo, asked):
+    ask = asked(**approval(REFUND), quorum={"of": 2, "role": "expert"})
+    now = timezone.now()
+    assert advisers.pool(ask, now)[0] == {ada.key, edo.key} and ada.role == "admin"
+    assert eligibility.spot_of(ada, ask.pk, now).place == "free"
+    assert eligibility.out_for(ada, eligibility.open_of(ada, now)) == []
+    for who in (edo, ada):
+        decide(who, ask)
+    assert fresh(ask).status == "answered"
+
+
 def test_rules_of_the_project_raise_what_an_agent_wants(ada, asked):
     desk.set_policy(ada, quorum="issue_* => 2\nhigh-risk => 3 admin\nafter 50% => admin")
     assert asked(**approval(REFUND)).quorum_of == 1
