@@ -38,7 +38,7 @@ Pictures = Annotated[list[ImagePart], Field(min_length=1, max_length=STEP_PICTUR
 def in_parts(text: Mapping[str, Any]) -> WithJsonSchema:
     """Return how the document describes a text that can come as a list of parts."""
     words = {"type": "object", "properties": {"type": {"const": "text"}, "text": {"type": "string"}}}
-    picture = {"type": "object", "properties": {"type": {"const": "image"}, "blob": {"type": "string"}}}
+    picture = ImagePart.model_json_schema()
     return WithJsonSchema({"anyOf": [dict(text), {"type": "array", "items": {"anyOf": [words, picture]}}]})
 
 

@@ -25,7 +25,7 @@ from tests.running import free_ports, until
 
 SECRET = "aF-7tA41TvwSq3vkbamR_-NrGUYN-H2oq4WoanUMFb8"
 KNOWN = re.compile(r"pk|\w+_id|slug|seq|scenario|task_idx|action|command|name|role|digest")
-"""Names of what may be in a log: IDs, digests, words of awmweb, names that an operator gave. Anything else is a secret."""
+"""Names of what may be in a log: IDs, digests, words of awmweb, names of an operator. Anything else is a secret."""
 
 
 def routes(patterns: list[URLPattern | URLResolver], before: str = "") -> Iterator[str]:
