@@ -107,7 +107,7 @@ def authors_of(model):
 
 def test_every_table_of_an_episode_is_emptied(ada, store):
     expert = person(ada.project, "edo", "expert")
-    one = lived(ada, expert, "a", planting(GONE))
+    one = lived(ada, expert, "a", planting(GONE), has_pictures=True)
     indexing.work()
     fill = Filler(Project=ada.project, Episode=one, Ask=one.asks.order_by("seq").first(), User=expert.person)
     models = [model for model in apps.get_models() if model is not Episode and hangs_on(model)]

@@ -64,18 +64,18 @@ def steps_of(text):
     return [system_, user, briefing, *others, said, failed, {**called, "turn": 2}]
 
 
-def lived(actor, expert, key, text, two_people=False, **more):
-    """A finished, verified and complete episode that asked, with a canary in every field."""
+def lived(actor, expert, key, text, two_people=False, has_pictures=False, **more):
+    """A finished, verified and complete episode that asked, with a canary in every field. Training leaves it out if it
+    has pictures."""
     run, _ = recording.start_run(actor, shaped(RunStart, text, key=key, plan=None))
     place = {"key": key, "run": run.pk, "expert": "plain", "split": "train", "parent": None}
     start = shaped(EpisodeStart, text, **{**place, **more})
     one, _ = recording.start_episode(actor, start)
-    row, _ = pictures.upload(actor, one.pk, picture(width=2))
-    uploaded = {"blob": row.sha256, "media_type": row.media_type, "width": row.width, "height": row.height}
-    steps = [{**with_picture(step, uploaded), "seq": seq} for seq, step in enumerate(steps_of(text), 1)]
+    shown = uploaded(actor, one) if has_pictures else {}
+    steps = [{**with_picture(step, shown), "seq": seq} for seq, step in enumerate(steps_of(text), 1)]
     recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": steps}).steps)
     seq, asking = len(steps) + 1, canaries.planted(AskOpen, text, without=("thread", *TYPED_FIELDS))
-    asking = with_picture(asking, uploaded)
+    asking = with_picture(asking, shown)
     ask, _ = opening.open_ask(
         actor, AskOpen.model_validate({**asking, "episode": one.pk, "key": key, "seq": seq, "turn": 3, "skills": None})
     )
@@ -100,9 +100,16 @@ def lived(actor, expert, key, text, two_people=False, **more):
     return one
 
 
-def with_picture(fields, uploaded):
-    """A body whose pictures are this one, each with the words that were planted beside it."""
-    return {**fields, **({"pictures": [{**fields["pictures"][0], **uploaded}]} if "pictures" in fields else {})}
+def uploaded(actor, episode):
+    """The part of a picture that this episode has."""
+    row, _ = pictures.upload(actor, episode.pk, picture(width=2))
+    return {"blob": row.sha256, "media_type": row.media_type, "width": row.width, "height": row.height}
+
+
+def with_picture(fields, part):
+    """A body whose pictures are this one, each with the words that were planted beside it; none without a part."""
+    plain = {name: value for name, value in fields.items() if name != "pictures"}
+    return {**plain, **({"pictures": [{**fields["pictures"][0], **part}]} if part and "pictures" in fields else {})}
 
 
 def decided(actor, expert, one, seq, text):
@@ -213,7 +220,7 @@ ELSEWHERE = (
 
 @pytest.fixture
 def world(ada, store):
-    """Two episodes with canaries in all fields, and a run that reports to a curriculum."""
+    """Episodes with canaries in all fields, and a run that reports to a curriculum."""
     tokenizer_in(store / "tokenizers" / "plain", PLAIN)
     return person(ada.project, "zorblaxia", "expert")
 
@@ -221,6 +228,7 @@ def world(ada, store):
 def test_no_byte_has_a_secret_or_a_name_of_any_field(ada, world, store):
     one = lived(ada, world, "one", SECRETS, two_people=True)
     other = lived(ada, world, "other", SECRETS)
+    lived(ada, world, "shown", SECRETS, has_pictures=True)
     Episode.objects.filter(pk=other.pk).update(split=SECRETS("split"))
     training.report(ada, one.run_id, shaped(TrainingStepReport, SECRETS))
     pinning.pin(ada, "pinned", unit="task", seed=1, train=[f"{SECRETS('pinned')}/3"], val=[])
@@ -270,6 +278,7 @@ def line_of(record, recipe, tasks, verifier=None):
 
 def test_no_byte_has_a_mail_address_of_any_field(ada, world, store):
     one = lived(ada, world, "one", PEOPLE)
+    lived(ada, world, "shown", PEOPLE, has_pictures=True)
     Episode.objects.filter(pk=one.pk).update(split="train")
     training.report(ada, one.run_id, shaped(TrainingStepReport, PEOPLE))
     pinning.pin(ada, "pinned", unit="task", seed=1, train=[f"{PEOPLE('pinned')}/3"], val=[])

@@ -103,7 +103,8 @@ def test_openapi_names_auth_errors_and_limits(document):
         assert {"400", "401", "403", "404", "409", "413", "422", "429", "503"} <= set(call["responses"])
         assert call["security"]
     shapes = document["components"]["schemas"]
-    assert shapes["AskOpen"]["properties"]["question"]["maxLength"] == 20_000
+    words, _parts = shapes["AskOpen"]["properties"]["question"]["anyOf"]
+    assert words["maxLength"] == 20_000
     assert shapes["AskOpen"]["properties"]["deadline_s"]["maximum"] == 2_592_000
     assert shapes["StepBatch"]["properties"]["steps"]["maxItems"] == 2000
     assert all(shapes[name]["additionalProperties"] is False for name in ("AskOpen", "EpisodeStart", "StepBatch"))
