@@ -35,7 +35,8 @@ def shown(ada):
         parts = []
         for shade in shades:
             row, _ = upload(ada, episode.pk, drawn(shade=shade, size=(64, 40)))
-            parts.append(ImagePart(blob=row.sha256, media_type=row.media_type, width=row.width, height=row.height))
+            about = {"media_type": row.media_type, "width": row.width, "height": row.height}
+            parts.append(ImagePart(type="image", blob=row.sha256, **about))
         body = AskOpen(key="q", episode=episode.pk, seq=1, question=question, pictures=parts or None, **more)
         return opening.open_ask(ada, body)[0]
 

@@ -188,7 +188,7 @@ def test_programs_without_a_person_never_count(ada, edo, asked, models):
     for behind in ("script", "model"):
         with pytest.raises(NotForYou, match="are no person"):
             queue.claim(own_token(edo, behind), waiting.pk)
-    with pytest.raises(Invalid, match="only people can decide"):
+    with pytest.raises(Invalid, match="only people can answer"):
         queue.transfer(ada, waiting.pk, "llm")
 
 
