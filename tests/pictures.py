@@ -35,7 +35,7 @@ def bomb(side: int = 30_000) -> bytes:
 
 
 def vast(kind: str, mode: str, pixels: int, **options: object) -> bytes:
-    """Return a picture of one color with so many pixels, in few bytes."""
+    """Return a picture of one color with this number of pixels, in few bytes."""
     side = int(pixels**0.5)
     written = io.BytesIO()
     Image.new(mode, (side, side)).save(written, kind, **options)

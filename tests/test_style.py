@@ -514,7 +514,7 @@ LONG_MODULES = {
     "awmenv/server/session/scenario.py": 556,
     "awmweb/settings.py": 587,
     "episodes/record/recording.py": 623,
-    "experts/mcp/server.py": 579,
+    "experts/mcp/server.py": 568,
 }
 """Modules that are still longer. A number only falls, and a module that is split leaves the list."""
 

@@ -2,6 +2,7 @@
 
     server    the MCP server and its tools
     tasks     asks that a client polls as tasks
+    callers   who sends a request; refusals
     messages  a client's message: within bounds, read once
     sessions  MCP sessions in the database
     desk      reading tools for a person's own agent

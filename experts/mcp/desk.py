@@ -20,16 +20,16 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import StreamableHTTPServerTransport
 
 from episodes.tool_schemas import Checker
-from experts.errors import ForeignOrigin, NoSuchMethod
+from experts.errors import NoSuchMethod
+from experts.mcp.callers import caller, refuse
 from experts.mcp.messages import MOST_BYTES, message_of
-from experts.mcp.server import HEADERS, refuse, refused
+from experts.mcp.server import HEADERS, refused
 from people.access import Actor
-from people.errors import Invalid, NotFound, Unauthenticated, WrongScope
+from people.errors import Invalid, NotFound, WrongScope
 from people.http import as_refusal
-from people.known_tokens import TOKENS
 from people.models import shown
 from people.requests.aside import read_aside
-from people.requests.bodies import Body, HungUp, Receive, Send, bearer_secret, header
+from people.requests.bodies import Body, HungUp, Receive, Send
 
 PAGE = 50
 """Rows of one result."""
@@ -139,12 +139,7 @@ SERVER: Server[Any, Any] = Server("awmweb-desk", version=settings.VERSION, instr
 async def serve(api: App, scope: Scope, receive: Receive, send: Send) -> None:
     """Serve one message. There are no sessions and no streams: each request has its response."""
     try:
-        if header(scope, b"origin") not in ("", settings.AWMWEB_PUBLIC_URL):
-            raise ForeignOrigin
-        secret = bearer_secret(scope)
-        if secret is None:
-            raise Unauthenticated
-        actor = await TOKENS.actor(secret)
+        actor = await caller(scope)
         if actor.person is None:
             raise WrongScope("These tools need a personal token. A person can create one on the page API tokens.")
         if scope["method"] != "POST":

@@ -40,12 +40,13 @@ from awmclient.schema import (
 from episodes.live.consumers import in_database
 from episodes.record import recording
 from experts.consumers import until_closed, until_news
-from experts.errors import ForeignOrigin, NoSession, NoSuchMethod
+from experts.errors import NoSession, NoSuchMethod
 from experts.mcp import sessions, tasks
+from experts.mcp.callers import caller, refuse
 from experts.mcp.messages import MOST_BYTES, call_after, message_of
 from experts.models import Ask
 from people.access import Actor, may_record
-from people.errors import AWAY, AppError, NotFound, Unauthenticated
+from people.errors import AWAY, AppError, NotFound
 from people.http import as_refusal, envelope, respond
 from people.known_tokens import TOKENS
 from people.models import shown
@@ -184,25 +185,13 @@ async def serve(scope: Scope, receive: Receive, send: Send) -> None:
     1. Refuse pages of other origins. 2. Authenticate. 3. Check the right to ask. 4. Dispatch by method.
     """
     try:
-        # against pages that reach this server by DNS rebinding, as the MCP specification asks
-        if header(scope, b"origin") not in ("", settings.AWMWEB_PUBLIC_URL):
-            raise ForeignOrigin
-        secret = bearer_secret(scope)
-        if secret is None:
-            raise Unauthenticated
-        actor = await TOKENS.actor(secret)
+        actor = await caller(scope)
         may_record(actor)
         await METHODS.get(scope["method"], _refuse_method)(actor, scope, receive, send)
     except HungUp:
         return
     except Exception as error:
         await refuse(send, as_refusal(error))
-
-
-async def refuse(send: Send, error: AppError, allow: bytes = b"GET, POST, DELETE") -> None:
-    more = {401: [(b"www-authenticate", b"Bearer")], 405: [(b"allow", allow)]}
-    body = {"code": types.INVALID_REQUEST, "message": error.message, "data": {"code": error.code}}
-    await respond(send, error.status, {"jsonrpc": "2.0", "id": None, "error": body}, more.get(error.status, []))
 
 
 async def _refuse_method(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
