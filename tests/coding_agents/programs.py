@@ -35,7 +35,8 @@ def asks_in(expert, work, seconds=120):
 
     def listed():
         asks = expert.get("/asks?status=open").json()["asks"]
-        return [ask for ask in asks if f"Folder: {work}\n" in f"{ask['context']}\n"]
+        # of a tool whose calls can name another folder it is that of the session
+        return [ask for ask in asks if f": {work}\n" in f"{ask['context']}\n"]
 
     return until(listed, seconds)
 
