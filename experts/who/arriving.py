@@ -142,7 +142,7 @@ def arrival(
     near = [NearAsk(pk, _question_text(question), *rest) for pk, question, *rest in alike or ()]
     count, of_run, runs = ahead
     return FoundDesk(
-        keys or {}, near, count, of_run, runs, dict(present or ()), _usual(times), is_listened, has_standing
+        keys or {}, near, count, of_run, runs, dict(present or ()), usual(times), is_listened, has_standing
     )
 
 
@@ -153,12 +153,17 @@ def is_indexed(episode: Episode) -> bool:
 
 def usual_time(project: Project) -> float:
     """Return the median seconds from claim to answer over the last answers of people."""
+    return usual(answer_times(project))
+
+
+def answer_times(project: Project) -> list[float]:
+    """Return the seconds from claim to answer of the last answers of people."""
     with connection.cursor() as cursor:
         cursor.execute(TIMES, {"project": project.pk})
-        return _usual([took for (took,) in cursor.fetchall()])
+        return [took for (took,) in cursor.fetchall()]
 
 
-def _usual(times: Sequence[float] | None) -> float:
+def usual(times: Sequence[float] | None) -> float:
     return median(times) if times else USUAL_S
 
 

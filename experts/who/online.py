@@ -15,7 +15,7 @@ from django.db.models.functions import Coalesce
 
 from experts.models import BEFORE_PEOPLE, MODEL, TOKEN, Ask, Assignment, Presence
 from experts.rules.routing import PRESENT_FOR, DeskLoad, expected_wait
-from experts.who.arriving import usual_time
+from experts.who.arriving import answer_times, usual
 from experts.who.policies import desk_of
 from people.access import Actor
 from people.models import Project
@@ -74,6 +74,8 @@ class Outlook:
     by_tier: dict[str, int]
     expected_wait_s: float | None
     usual_s: float
+    """Assumed while no person has answered."""
+    has_answers: bool
     has_models: bool
     models_first: bool
 
@@ -85,17 +87,19 @@ class Outlook:
 
 def outlook(project: Project, now: datetime) -> Outlook:
     """Return who is online, what they have claimed, open asks by tier, and the expected wait."""
-    seats, usual_s = _seats(project, now), usual_time(project)
+    seats, times = _seats(project, now), answer_times(project)
+    usual_s = usual(times)
     rows = Ask.objects.open().filter(project=project, deadline_at__gt=now).order_by().values_list("tier")
     tiers = {str(tier): (count, since) for tier, count, since in rows.annotate(Count("pk"), Min("created_at"))}
     by_tier = {tier: count for tier, (count, _) in tiers.items()}
     waited = max(((now - tiers[tier][1]).total_seconds() for tier in BEFORE_PEOPLE if tier in tiers), default=0.0)
     present = sum(one.is_waited_for for one in seats)
     ahead = sum(by_tier.get(tier, 0) for tier in BEFORE_PEOPLE)
-    wait = expected_wait(DeskLoad(present=present, ahead=ahead, ahead_of_run=ahead, usual_s=usual_s))
+    expected_s = expected_wait(DeskLoad(present=present, ahead=ahead, ahead_of_run=ahead, usual_s=usual_s))
     rules, has_models = desk_of(project), bool(settings.EXPERT_ENDPOINTS)
     models_first = has_models and rules.model_first and not (rules.people_while_free and present)
-    return Outlook(seats, present, by_tier, wait if waited <= wait else None, usual_s, has_models, models_first)
+    wait_s = expected_s if waited <= expected_s else None
+    return Outlook(seats, present, by_tier, wait_s, usual_s, bool(times), has_models, models_first)
 
 
 def _seats(project: Project, now: datetime) -> list[Seat]:

@@ -223,3 +223,11 @@ def test_each_median_has_a_name_of_its_own(ada):
     definitions = (Path(__file__).parents[3] / "docs" / "experts.md").read_text(encoding="utf-8")
     for path, name in named.items():
         assert name in pages[path] and f"| {name.lower()} |" in definitions
+
+
+def test_answer_time_without_an_answer_is_said_to_be_assumed(ada, edo, play):
+    page = html(as_person(ada).get("/routing/"))
+    assert "1:00<small>assumed until the first answer<" in page and "<small>median" not in page
+    play(edo)
+    page = html(as_person(ada).get("/routing/"))
+    assert "assumed" not in page and "<small>median" in page
