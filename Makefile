@@ -8,9 +8,9 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 	  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done
 
 # Tests that `make test` runs: the others need minutes or packages of their own
-USUAL = not hooks and not train and not frameworks and not chaos and not long and not image and not llm
+USUAL = not hooks and not harbor and not train and not frameworks and not chaos and not long and not image and not llm
 
-.PHONY: run install install-dev install-web lock test test-env test-client costs test-next-django install-asking install-extras install-llm test-llm install-train test-train train-demo train-real strategies prices test-frameworks test-hooks test-worlds check bench attack long chaos image images planted wheels cluster
+.PHONY: run install install-dev install-web lock test test-env test-client costs test-next-django install-asking install-extras install-llm test-llm install-train test-train train-demo train-real strategies prices test-frameworks test-hooks test-harbor test-worlds check bench attack long chaos image images planted wheels cluster
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -103,6 +103,20 @@ test-hooks: install-dev
 	  node node_modules/opencode-ai/postinstall.mjs && \
 	  node node_modules/@anthropic-ai/claude-code/install.cjs)
 	@$(PY) -m pytest -m hooks tests/coding_agents
+
+# Harbor itself with Claude Code, a folder in place of its container, and a model endpoint of this machine. It needs
+# Python 3.12: make test-harbor PYTHON=/path/to/python3.13
+test-harbor: install-dev
+	@mkdir -p .venv-hooks
+	@test -x .venv-hooks/node_modules/.bin/claude || \
+	  (cd .venv-hooks && npm install --silent --no-audit --no-fund --prefix . @anthropic-ai/claude-code@2.1.197 && \
+	  node node_modules/@anthropic-ai/claude-code/install.cjs)
+	@test -x .venv-harbor/bin/pip || "$$($(FIND_PYTHON))" -m venv .venv-harbor
+	@.venv-harbor/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 12))' || { \
+	  rm -rf .venv-harbor; echo "Harbor needs Python 3.12 or newer. Name one: make test-harbor PYTHON=/path/to/python3.13"; exit 1; }
+	@.venv-harbor/bin/python -m pip install -q --no-deps --require-hashes -r requirements-harbor.lock
+	@.venv-harbor/bin/python -m pip install -q --no-deps --force-reinstall ./awmclient
+	@$(PY) -m pytest -m harbor tests/harbor
 
 # Only `manage.py asking` needs it, and runs with a gate do not
 install-asking: install
@@ -216,8 +230,9 @@ wheels: install-web
 	else echo "The TypeScript client was not packed: no npm."; fi
 	@ls dist
 
-# Runs without an effect, which a person attacks: how often something false is said, in a table; 50 minutes on two cores.
-# Before them gates, fitted with a planted need for help and without one; 5 minutes. Then statements beside those of runs
+# Runs without an effect, which a person attacks: how often something false is said, in a table; 25 minutes on two cores,
+# and 8 for help by draw and power. Before them gates, fitted with a planted need for help and without one; 5 minutes.
+# Then statements beside those of runs, some with rows in a database of their own; 20 minutes
 planted: install-dev
 	@$(PY) -m bench.planted.asking
 	@$(PY) -m bench.planted.beside $(if $(REPEATS),--repeats $(REPEATS))

@@ -27,6 +27,8 @@ __all__ = ["differences", "main"]
 
 FORMAT = "awmweb.report/1"
 NEAR = 1e-6
+ROUNDED = 5.1e-5
+"""By how much a number of a row can differ, which has four digits."""
 PLANNED = 0.045
 """The error of all that a run says at its planned size: contrasts, and arms that draw their offers."""
 SHOWN = ("better", "worse")
@@ -265,7 +267,8 @@ def _of_pair(where: str, row: dict[str, Any]) -> Iterator[str]:
     elif wins * others <= other * tries:
         yield f"{where}: the chosen side won {wins} of {tries}, the rejected one {other} of {others}"
     elif (
-        not row["worth_low"] <= row["worth"] <= row["worth_high"] or row["worth"] > wins / tries - other / others + NEAR
+        not row["worth_low"] <= row["worth"] <= row["worth_high"]
+        or row["worth"] > wins / tries - other / others + ROUNDED
     ):
         yield f"{where}: worth {row['worth']} is outside its interval, or more than its counts show"
 

@@ -59,7 +59,7 @@ from people.models import Membership, display_name
 from people.requests import addresses
 from people.requests.forms import text_of
 from people.requests.parts import part_of
-from people.text.in_words import count, duration
+from people.text.in_words import count
 from people.text.plain_text import clean
 from people.text.zones import midnight, zone_name, zone_of
 from reviews.statistics import reports
@@ -221,15 +221,11 @@ def _today(actor: Actor, since: datetime) -> list[tuple[str, str, str]]:
     closed = asks["answered"] + asks["fell_back"]
     return [
         ("Asks answered", f"{asks['answered']:,}", f"{asks['mine']:,} by you" if asks["mine"] else ""),
-        ("Median wait for people", _median(asks["median"]), ""),
+        ("Median wait for people", asks["wait"].words, ""),
         ("Fell back", f"{asks['fell_back']:,}", f"of {closed:,}" if closed else ""),
         ("Outcomes", f"{verified.count():,}", f"{complete:,} complete" if complete else ""),
         ("Failed (fault)", f"{faults:,}", ""),
     ]
-
-
-def _median(seconds: float | None) -> str:
-    return "none yet" if seconds is None else duration(seconds)
 
 
 @require_POST

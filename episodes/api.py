@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -13,14 +13,15 @@ from pydantic import ValidationError
 from awmclient import schema
 from awmclient.nouns.fields import MAX_INT, Object
 from awmclient.nouns.pictures import ImagePart
+from episodes.errors import TooManyPictures
 from episodes.find import lists
 from episodes.find.narrowing import FILTERS
 from episodes.models import Episode
 from episodes.pages.picture import picture_reply
-from episodes.record import pictures, recording, steering, whole
+from episodes.record import pictures, recording, steering, whole, whole_pictures
 from episodes.visible import trajectory
 from episodes.visible.lens import lens_of
-from people.errors import AppError, NotFound
+from people.errors import AppError, Busy, Invalid, NotFound, TooLarge
 from people.http import REFUSALS, actor_of, misshapen, refusal
 from people.requests.forms import texts_of
 from people.served import served
@@ -65,18 +66,30 @@ def start_episode(request: HttpRequest, payload: schema.EpisodeStart) -> Status[
 def record_whole(request: HttpRequest, payload: schema.WholeBatch) -> schema.WholeResults:
     """Record finished episodes, at most 64 and 8 MB, in one request. The same key and content again is known."""
     # one by one: a misshapen episode is refused in its own result, and the rest of the batch is recorded
-    checked = [_checked(said) for said in payload.episodes]
-    fitting = [one for one in checked if isinstance(one, schema.WholeEpisode)]
-    recorded = iter(whole.record_whole(actor_of(request), fitting))
-    results = [next(recorded) if isinstance(one, schema.WholeEpisode) else one for one in checked]
+    actor = actor_of(request)
+    reader = whole_pictures.PictureReader(actor)
+    checked = [_checked(reader, body) for body in payload.episodes]
+    fitting = [(one.episode, one.sent) for one in checked if isinstance(one.episode, schema.WholeEpisode)]
+    recorded = iter(whole.record_whole(actor, [one for one, _ in fitting], [sent for _, sent in fitting]))
+    results = [next(recorded) if isinstance(one.episode, schema.WholeEpisode) else one.episode for one in checked]
     return schema.WholeResults(results=[_whole_result(one) for one in results])
 
 
-def _checked(body: Any) -> schema.WholeEpisode | AppError:
+class _Read(NamedTuple):
+    """An episode of a batch as it was read, or why it is refused, and the pictures that came with it."""
+
+    episode: schema.WholeEpisode | AppError
+    sent: whole_pictures.Sent = {}
+
+
+def _checked(reader: whole_pictures.PictureReader, body: Any) -> _Read:
     try:
-        return schema.WholeEpisode.model_validate(body)
+        body, sent = reader.read_in(body)
+        return _Read(schema.WholeEpisode.model_validate(body), sent)
+    except (Busy, Invalid, TooLarge, TooManyPictures) as refused:
+        return _Read(refused)
     except ValidationError as error:
-        return misshapen(error.errors())
+        return _Read(misshapen(error.errors()))
 
 
 def _whole_result(recorded: whole.Result) -> schema.WholeResult:
@@ -135,7 +148,7 @@ def upload_picture(request: HttpRequest, episode_id: str) -> Status[ImagePart]:
     """Store a picture, whose bytes are the body, and return the part with which steps and asks of this episode refer
     to it. What follows the picture and its metadata are not kept, so the digest is that of what is stored."""
     row, made = pictures.upload(actor_of(request), episode_id, request.body)
-    part = ImagePart(type="image", blob=row.sha256, media_type=row.media_type, width=row.width, height=row.height)
+    part = pictures.part_of_stored(row)
     return Status(201 if made else 200, part)
 
 

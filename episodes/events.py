@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -26,9 +25,9 @@ from django.utils import timezone
 log = logging.getLogger(__name__)
 CHANNEL = "awmweb:hints"
 ALL_TOPICS = "*"
-STEPS, LAST, EACH, GAP = "steps", "last", "each", "gap"
+STEPS, LAST, EACH, GAP, WAKE = "steps", "last", "each", "gap", "wake"
 """Kinds of a hint: steps of an episode, joined to one frame; only the last per key counts; each one counts; some were
-lost."""
+lost; a call waits for it, so nothing delays it."""
 KEYS = {"episode": "episode", "lease": "ask"}
 """Frames of which only the last per key counts, and the field with the key."""
 # half of the megabyte above which readers of sockets close on a frame
@@ -38,7 +37,8 @@ WAITING_BYTES = 8 * 1024 * 1024
 # beyond this all topics count as lost, so that the set cannot grow while Valkey is unavailable
 LOST_TOPICS = 10_000
 GATHER_S = 0.01
-"""Half the time between two frames of a socket (`hub.py`): hints after a message are gathered for the next one."""
+"""Half the time between two frames of a socket (`hub.py`): hints after a message are gathered for the next one.
+`WAKE` ends this time."""
 # letters of a strip in one frame, so that frames do not grow with the episode
 STRIP_SENT = 200
 BEAT_S = 5
@@ -69,10 +69,10 @@ def connection() -> redis.Redis:
     return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)
 
 
-def publish(topic: str, frame: Frame) -> None:
+def publish(topic: str, frame: Frame, kind: str = EACH) -> None:
     """Send after the commit. The frame is serialized immediately, so that an invalid one raises in its caller."""
     about = KEYS.get(frame["type"])
-    kind, key = (LAST, frame[about]) if about else (EACH, "-")
+    kind, key = (LAST, frame[about]) if about else (kind, "-")
     line = hint(topic, kind, key, json.dumps({**frame, "now": stamp(timezone.now())}))
     transaction.on_commit(functools.partial(tell, [line]))
 
@@ -154,6 +154,7 @@ class Teller:
         self._lost: set[str] = set()
         self._news = threading.Condition()
         self._idle = True
+        self._wakes = False
         self._process = 0
 
     def tell(self, lines: Iterable[str]) -> None:
@@ -177,6 +178,7 @@ class Teller:
         else:
             self._waiting.append(line)
             self._bytes += len(line)
+            self._wakes = self._wakes or line.split(" ", 2)[1] == WAKE
 
     def _lose(self, lines: Iterable[str]) -> None:
         self._lost.update(line.partition(" ")[0] for line in lines)
@@ -197,8 +199,9 @@ class Teller:
             try:
                 connection().publish(CHANNEL, "".join(batch))
                 pause = 0.1
-                # what is written during this pause leaves as one message
-                time.sleep(GATHER_S)
+                with self._news:
+                    # what is written during this pause leaves as one message
+                    self._news.wait_for(lambda: self._wakes, GATHER_S)
             except redis.RedisError as error:
                 log.warning("live hints were lost, readers catch up by themselves: %s", error)
                 with self._news:
@@ -217,6 +220,7 @@ class Teller:
             # before newer hints, so that a reader catches up first
             batch = [hint(topic, GAP, "-", "") for topic in self._lost]
             self._lost = set()
+            self._wakes = False
             size = 0
             while self._waiting and size < MESSAGE_BYTES:
                 batch.append(self._waiting.popleft())

@@ -16,6 +16,7 @@ from awmclient.nouns.interrupts import InterruptsView, RunInterrupts
 from awmclient.nouns.metrics import DeskNumbers
 from episodes.find.selection import run_named
 from episodes.record import recording
+from experts.find import episode_tokens
 from experts.find.attached import files_of, visible_files
 from experts.find.reading import active_standing, ask_view, open_asks, page_of_asks
 from experts.metrics import records
@@ -41,6 +42,15 @@ def open_ask(request: HttpRequest, payload: schema.AskOpen) -> Status[schema.Ask
     ask, made = opening.open_ask(actor, payload)
     missing = reach_of(actor.project, timezone.now()).missing(ask.skills) if ask.is_open and ask.skills else []
     return Status(201 if made else 200, ask_view(ask, ask.expected_wait_s, missing))
+
+
+@router.get("/episodes/{episode_id}/token", response={200: schema.EpisodeToken, **REFUSALS})
+def episode_token(request: HttpRequest, episode_id: str) -> schema.EpisodeToken:
+    """Return a token for a live episode alone, for the token that started it.
+
+    It asks at `/mcp`, where each session is this episode, and nowhere else. It ends with the episode.
+    """
+    return schema.EpisodeToken(token=episode_tokens.issue(actor_of(request), episode_id))
 
 
 @router.post(

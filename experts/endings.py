@@ -16,6 +16,7 @@ from awmclient.nouns.sources import SOURCES
 from awmclient.schema import ASKS_BACK
 from episodes.find.sorting import Beside
 from episodes.models import EpisodeState
+from episodes.show.decisions import on_timeout_in_words
 from episodes.show.legend import why_no_answer
 from experts.models import BEFORE_PEOPLE, MODEL, TOKEN, Advice, Ask, AskStatus
 from people.access import Actor
@@ -99,12 +100,14 @@ def _fallback(ask: Ask) -> str:
         return f"The agent {'got' if ask.delivered_at else 'gets'} the draft by {clean(draft.author)}. {_delivery(ask)}"
     failed = model_fault(ask)
     why = f" The model failed: {failed}." if failed else ""
+    default = on_timeout_in_words(ask.typed) if draft is not None and draft.decision and ask.typed else ""
     if ask.delivered_at is not None:
-        return f"The agent continued without advice.{why}"
+        return f"The agent {f'got its default: {default}' if default else 'continued without advice'}.{why}"
     ended = ENDED.get(ask.episode.state)
     if ended:
         return f"{ended} before the agent was told.{why}"
-    return f"The agent continues without advice. Not delivered yet.{why}"
+    now = f"gets its default: {default}" if default else "continues without advice"
+    return f"The agent {now}. Not delivered yet.{why}"
 
 
 def model_fault(ask: Ask) -> str:

@@ -38,6 +38,7 @@ def tell(ask: Ask) -> None:
         "delivered_at": events.stamp(ask.delivered_at) if ask.delivered_at else None,
         "consumed_at": events.stamp(ask.consumed_at) if ask.consumed_at else None,
         "ending": None if ask.is_open else endings.headline(ask),
+        "answered_by": None if ask.is_open or ask.accepted is None else ask.accepted.author,
         **_holder(ask),
         **_people(ask),
     }
@@ -46,7 +47,7 @@ def tell(ask: Ask) -> None:
     if settings.AWMWEB_SLACK_TOKEN:
         jobs.call_after_commit("notices.tasks.redraw", "ask", ask.pk)
     # the asker's topic says only that there is news: the asker reads the advice itself, by its own right
-    events.publish(ask_topic(ask.pk), {"type": "ask", "ask": ask.pk, "status": ask.status})
+    events.publish(ask_topic(ask.pk), {"type": "ask", "ask": ask.pk, "status": ask.status}, events.WAKE)
 
 
 def tell_renewed(ask: Ask, before: datetime, until: datetime) -> None:

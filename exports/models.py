@@ -49,6 +49,7 @@ class Export(Job):
     episodes = models.IntegerField(default=0)
     episodes_done = models.IntegerField(default=0)
     rows = models.IntegerField(default=0)
+    files_done = models.IntegerField(default=0, db_default=0)
     manifest = JsonText(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     measured_at = models.DateTimeField(null=True, blank=True)

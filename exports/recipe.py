@@ -31,7 +31,7 @@ ReasoningChoice = Literal["keep", "keep_masked", "drop"]
 class FormatKind(NamedTuple):
     """What a recipe has to know of a format. `trains` is false for files that report: they hold every episode of the
     selection, and mark those that the rules keep out of training. `takes_verdicts`: it can learn from what people
-    rejected. `reasoning`: what its rows can do with the reasoning of a model.
+    rejected. `reasoning`: what its rows can do with the reasoning of a model. `takes_pictures`: its rows can have them.
     """
 
     title: str
@@ -41,6 +41,7 @@ class FormatKind(NamedTuple):
     takes_tokenizer: bool = False
     reasoning: tuple[ReasoningChoice, ...] = ()
     is_vendors: bool = False
+    takes_pictures: bool = False
 
     @property
     def is_table(self) -> bool:
@@ -54,13 +55,13 @@ class FormatKind(NamedTuple):
 
 _LEARNED: tuple[ReasoningChoice, ...] = ("keep", "keep_masked", "drop")
 KINDS: dict[str, FormatKind] = {
-    "sft": FormatKind("SFT: conversations with tools", reasoning=_LEARNED),
-    "steps": FormatKind("SFT by turn: prompt and completion", reasoning=_LEARNED),
+    "sft": FormatKind("SFT: conversations with tools", reasoning=_LEARNED, takes_pictures=True),
+    "steps": FormatKind("SFT by turn: prompt and completion", reasoning=_LEARNED, takes_pictures=True),
     "tokens": FormatKind("Token IDs: captured, or of a local tokenizer", takes_tokenizer=True, reasoning=_LEARNED),
-    "dpo": FormatKind("DPO: pairs of single actions", "both", takes_verdicts=True),
-    "kto": FormatKind("KTO: single actions with a label", "both", takes_verdicts=True),
+    "dpo": FormatKind("DPO: pairs of single actions", "both", takes_verdicts=True, takes_pictures=True),
+    "kto": FormatKind("KTO: single actions with a label", "both", takes_verdicts=True, takes_pictures=True),
     "openai": FormatKind("OpenAI fine-tuning", is_vendors=True, reasoning=("keep", "drop")),
-    "prompts": FormatKind("Prompts to run (GRPO)", "tasks"),
+    "prompts": FormatKind("Prompts to run (GRPO)", "tasks", takes_pictures=True),
     "curriculum": FormatKind("Curriculum: tasks with level and weight", "curriculum"),
     "ask_decision": FormatKind("When to ask: one row per turn", "both"),
     "atif": FormatKind("ATIF trajectories", "both", trains=False, reasoning=("keep", "drop")),
@@ -153,7 +154,8 @@ class Recipe(BaseModel):
     `include` names what is left out by default. Formats that report leave nothing out, so they need no `evaluation`,
     and no training format accepts it. `authors` names experts and reviewers instead of giving them opaque IDs.
     `weights` of pairs can be what forks measured. `tokenizer` is the name of a folder below `tokenizers/` of the data
-    folder; without one, `tokens` has captured IDs.
+    folder; without one, `tokens` has captured IDs. `pictures` are kept where the format can, or their episodes are left
+    out.
 
     """
 
@@ -173,6 +175,12 @@ class Recipe(BaseModel):
     # a folder's name: no slash, and no dot at its start
     tokenizer: Annotated[str, Field(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,99})?$")] = ""
     reasoning: ReasoningChoice | None = None
+    pictures: Literal["keep", "leave_out"] = "keep"
+
+    @property
+    def keeps_pictures(self) -> bool:
+        """Whether rows have the pictures of their episodes."""
+        return self.kind.takes_pictures and self.pictures == "keep"
 
     @property
     def reasoning_choice(self) -> ReasoningChoice:
@@ -267,6 +275,12 @@ class Recipe(BaseModel):
             raise ValueError(f"reasoning: {self.reasoning} requires one of the formats {able}")
         return self
 
+    @model_validator(mode="after")
+    def _pictures(self) -> Self:
+        if self.pictures == "leave_out" and not self.kind.trains:
+            raise ValueError("pictures: formats that report have every episode. Leave it out")
+        return self
+
     @classmethod
     def read(cls, value: Any) -> Self:
         """Return the recipe of this object. Raises `BadRecipe`, which names each invalid field."""
@@ -293,7 +307,11 @@ class Recipe(BaseModel):
     def canonical(self) -> str:
         # recipes without them keep their digests
         unsaid = {*(["reasoning"] if self.reasoning is None else []), *(["weights"] if self.weights == "none" else [])}
-        return json.dumps(self.model_dump(mode="json", exclude=unsaid), sort_keys=True)
+        return json.dumps(self.as_fields(*unsaid), sort_keys=True)
+
+    def as_fields(self, *without: str) -> dict[str, Any]:
+        """Return all fields, `pictures` only if the recipe says it: manifests of before keep their bytes."""
+        return self.model_dump(mode="json", exclude={*without, *(["pictures"] if self.pictures == "keep" else [])})
 
     @property
     def digest(self) -> str:

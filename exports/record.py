@@ -50,6 +50,13 @@ class NoRow(Exception):
     """A format can make no row of an episode; the text says why, in a fixed set of words."""
 
 
+class StoredPicture(NamedTuple):
+    """A picture that the record has: the file beside the rows, and its bytes."""
+
+    path: str
+    size: int
+
+
 class LeftOut(NamedTuple):
     """A row that a format could not make, and why, as the manifest counts it."""
 
@@ -114,6 +121,8 @@ class Record:
     started_at: str = ""
     ended_at: str = ""
     tags: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    pictures: Mapping[str, StoredPicture] = field(default_factory=dict)
+    """Those of its steps by digest. A part that only says a digest has none."""
     not_for_training: str = ""
     """The rule that excludes it from training. Only formats that report have such an episode, with this mark."""
     original: Original = _AS_SAID
@@ -140,7 +149,9 @@ class Record:
         """Return the record with its prompt alone, for rows about the task: what an agent said is no fact about it."""
         prompt = itertools.takewhile(lambda step: not by_agent(step), self.steps)
         steps = [step for step in prompt if is_message(step)]
-        return replace(self, steps=steps, final_answer=None)
+        own = {part["blob"] for step in steps for part in step.get("pictures") or ()}
+        pictures = {digest: stored for digest, stored in self.pictures.items() if digest in own}
+        return replace(self, steps=steps, final_answer=None, pictures=pictures)
 
     @property
     def beside(self) -> Iterator[str]:

@@ -11,12 +11,15 @@ from exports.jobs import removing
 from exports.models import Export, Push
 from people.record import jobs
 
+WATCHED = ("episodes_done", "rows", "files_done", "state")
+"""Columns of which one moves while a build goes on."""
+
 
 @shared_task
 def build(export_id: str) -> None:
     """Build an export, unless others are built now: its row waits, and the end of another build calls again."""
     if jobs.has_room(Export, export_id):
-        jobs.run_heard(Export, "build_export", export_id, progress=("episodes_done", "rows", "state"), failed="failed")
+        jobs.run_heard(Export, "build_export", export_id, progress=WATCHED, failed="failed")
         jobs.call_next(Export)
 
 

@@ -21,11 +21,17 @@ MEMORY_BYTES = 1536 * 1024**2
 PROCESSOR_S = 1500
 """Processor time. A file of 2 GB takes a tenth of it."""
 
+_READING = threading.RLock()
+
 
 @contextmanager
 def confined() -> Iterator[None]:
-    """Limit this process until the end. Raises `BadFile` if a limit is reached."""
-    with ExitStack() as limits:
+    """Limit this process until the end. Raises `BadFile` if a limit is reached.
+
+    Readings in threads of one process take turns: of two at the same time, the later one to end would leave the limits
+    of the other.
+    """
+    with _READING, ExitStack() as limits:
         limits.enter_context(_lowered(resource.RLIMIT_AS, address_space() + MEMORY_BYTES))
         # Python calls handlers of signals in the main thread alone; elsewhere the signal would end the process.
         if threading.current_thread() is threading.main_thread():

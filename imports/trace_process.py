@@ -9,6 +9,7 @@ database; the worker stores what it returns. Owns its start, its limits and its 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import resource
@@ -22,9 +23,12 @@ from typing import IO, Any
 
 from django.conf import settings
 
+from awmclient.nouns.pictures import PICTURE_BYTES
+from episodes.stored.decoding import DecodedPicture, decoded
 from imports.confining import address_space
 from imports.readers import settled
 from imports.readers.settled import Settled, Unsettled, WaitingTrace
+from people.errors import Invalid
 from people.text.in_words import bytes_in_words
 
 CPU_S = 60
@@ -39,6 +43,8 @@ END_S = 10.0
 """Time that a child has to end once nothing can be sent to it."""
 TRIES = 2
 """Children that one trace can end by anything but its limits, such as a kill by the system."""
+TRACE_PICTURES = 200
+"""Different pictures of one trace: a child is started for each, and other traces wait."""
 OVER_TIME = "Its reading took more than {} s of processor time, and was stopped."
 OVER_MEMORY = "Its reading took more than {} of memory, and was stopped."
 
@@ -112,13 +118,43 @@ def _asked(child: subprocess.Popen[bytes], trace: WaitingTrace) -> Settled:
 
 def _taken(pipe: IO[bytes]) -> Any:
     head = json.loads(pipe.readline())
-    steps = pipe.read(head["bytes"])
-    if len(steps) < head["bytes"]:
+    rest = pipe.read(head["bytes"])
+    if len(rest) < head["bytes"]:
         raise EOFError
-    return settled.of_head(head, steps)
+    return settled.of_head(head, rest)
 
 
 READER = TraceReader()
+
+
+class PicturesOfTrace:
+    """Reads the pictures of one trace, each once. In the child."""
+
+    def __init__(self) -> None:
+        self.sent: dict[str, DecodedPicture] = {}
+        self._parts: dict[bytes, dict[str, Any] | None] = {}
+        """What each picture has become, by the digest of its bytes in the spans."""
+
+    def part_of(self, data: bytes) -> dict[str, Any] | None:
+        source = hashlib.sha256(data).digest()
+        if source not in self._parts:
+            if len(data) > PICTURE_BYTES or len(self._parts) >= TRACE_PICTURES:
+                return None
+            self._parts[source] = self._decoded(data)
+        return self._parts[source]
+
+    def named(self, digest: str) -> dict[str, Any] | None:
+        """Return none: spans name no pictures of the project."""
+        return None
+
+    def _decoded(self, data: bytes) -> dict[str, Any] | None:
+        try:
+            picture = decoded(data, "")
+        except Invalid:
+            return None
+        part = picture.part
+        self.sent[part["blob"]] = picture
+        return part
 
 
 def serve(asked: IO[bytes], answers: IO[bytes], cpu_s: int, memory_bytes: int) -> None:
@@ -127,7 +163,7 @@ def serve(asked: IO[bytes], answers: IO[bytes], cpu_s: int, memory_bytes: int) -
     while select.select([asked], [], [], IDLE_S)[0] and asked.peek(1):  # type: ignore[attr-defined]
         _limit_time(cpu_s)
         try:
-            answer = settled.as_bytes(settled.settled(_taken(asked)))
+            answer = settled.as_bytes(settled.settled(_taken(asked), PicturesOfTrace()))
         except MemoryError:
             # what is half made stays in its frames: this process ends, and the next one begins with nothing
             why = OVER_MEMORY.format(bytes_in_words(memory_bytes))

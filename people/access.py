@@ -61,6 +61,8 @@ class Actor:
     token: ApiToken | None = None
     model: str = ""
     entry: str = ""
+    episode: str = ""
+    """Of a token for one episode alone: its ID. Only the desk's `/mcp` takes such a token."""
 
     @property
     def signed_in(self) -> bool:
@@ -378,10 +380,15 @@ def memberships(request: HttpRequest) -> QuerySet[Membership]:
 
 def project_of_object(request: HttpRequest, rows: QuerySet[Any], pk: str, path: str = "project_id") -> Membership:
     """Return the membership that opens an object's shared link. An address in another project is not found."""
-    projects = rows.filter(pk=pk).values(path)
-    membership = memberships(request).filter(project_id__in=projects).first() if is_id(pk) else None
-    here = addressed_membership(request)
-    if membership is None or (here is not None and here.pk != membership.pk):
+    if not is_id(pk):
+        raise NotFound
+    if (here := addressed_membership(request)) is not None:
+        # the middleware has read it, so only the object is asked for
+        if rows.filter(pk=pk, **{path: here.project_id}).exists():
+            return here
+        raise NotFound
+    membership = memberships(request).filter(project_id__in=rows.filter(pk=pk).values(path)).first()
+    if membership is None:
         raise NotFound
     return membership
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 Z = 1.959963984540054
 """The 97.5% quantile of the normal distribution: 95% lie between -Z and Z."""
@@ -22,6 +23,16 @@ def wilson(part: float, of: float) -> tuple[float, float]:
     low, high = (middle - reach) / (1 + square), (middle + reach) / (1 + square)
     # at the ends the formula errs by a rounding, which a chart would draw
     return 0.0 if part == 0 else low, 1.0 if part == of else high
+
+
+@lru_cache(maxsize=4096)
+def exact(part: int, of: int) -> tuple[float, float]:
+    """Return the exact 95% interval of a rate (Clopper and Pearson 1934): wider than `wilson`, it
+    holds at every rate."""
+    tail = 0.025
+    low = crossing(lambda rate: tail - _beta(rate, part, of - part + 1), part / of, 0.0) if part else 0.0
+    high = crossing(lambda rate: _beta(rate, part + 1, of - part) - 1 + tail, part / of, 1.0) if part < of else 1.0
+    return low, high
 
 
 def effective(sizes: Sequence[float]) -> float:
@@ -54,6 +65,7 @@ def crossing(function: Callable[[float], float], inside: float, outside: float, 
     return outside
 
 
+@lru_cache(maxsize=4096)
 def student_quantile(p: float, freedom: float) -> float:
     """Return the quantile of Student's t for p > 0.5, by bisection of its distribution; `freedom` may be a fraction."""
     high = 2.0

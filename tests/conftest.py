@@ -1,6 +1,7 @@
 """Fixtures that every package's tests share."""
 
 import gc
+import resource
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -27,6 +28,7 @@ DESK = (
     "catch_up",
     "long_episode",
     "every_page",
+    "interrupted",
     "push_page",
     "queue_beside",
     "two_at_the_queue",
@@ -99,9 +101,18 @@ def kept(request: pytest.FixtureRequest, made: AbstractContextManager[Any], want
     return _kept[request.fixturename][2]
 
 
+def _limits() -> list[tuple[int, int]]:
+    """What this process may take. What a test leaves lowered ends tests far from it, or the process."""
+    return [resource.getrlimit(one) for one in (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_FSIZE)]
+
+
+LIMITS = _limits()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     yield
+    assert _limits() == LIMITS, "a test leaves limits of the process as it changed them"
     for name, (wanted, stack, _) in reversed(list(_kept.items())):
         if nextitem is None or not wanted(_file(nextitem)):
             del _kept[name]
@@ -151,12 +162,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 @pytest.fixture(scope="module")
 def house(request: pytest.FixtureRequest) -> Product:
-    """One running product for all tests that may share it; without the demo run.
-
-    A loop that is silent for 12 s is lost: soon enough to wait for, and longer than a busy machine takes between two
-    requests of a test.
-    """
-    return kept(request, product(AWMWEB_HEARTBEAT_S="12"), lambda file: group_of(file) in SHARING.values())
+    """One running product for all tests that may share it; without the demo run."""
+    return kept(request, product(), lambda file: group_of(file) in SHARING.values())
 
 
 @pytest.fixture(scope="module")

@@ -47,6 +47,16 @@ def free_ports(count: int) -> list[int]:
             one.close()
 
 
+SILENT_S = 600
+"""How long a loop may be silent in a product of a test."""
+AGES = """
+from datetime import timedelta
+from django.db.models import F
+from episodes.models import Episode
+Episode.every.filter(pk__in={episodes}).update(heartbeat_at=F("heartbeat_at") - timedelta(seconds={seconds}))
+"""
+
+
 @dataclass
 class Product:
     """One running house."""
@@ -78,10 +88,24 @@ class Product:
         other.project = name
         return other
 
+    def ages(self, *episodes: str, seconds: int) -> None:
+        """Date the last heartbeat of episodes back."""
+        self.manage("shell", "-v", "0", "-c", AGES.format(episodes=episodes, seconds=seconds))
+
     def token(self, scope: str, project: str = "", behind: str = "script") -> str:
         words = ("createtoken", f"test {scope}", "--project", project or self.project, "--scope", scope)
         words += ("--behind", behind)
         return self.manage(*words).strip().splitlines()[-1]
+
+    def own_token(self, user: str, role: str = "expert") -> str:
+        """Return a token of one person, who answers with it by hand."""
+        code = (
+            "from people import access; from people.record import members; "
+            f"member = members.ensure_member(members.ensure_project({self.project!r}), {user!r}, {role!r}); "
+            "more = {'behind': 'person', 'personal': True}; "
+            "print(members.issue_token(access.person(member), 'by hand', 'answer', **more)[1])"
+        )
+        return self.manage("shell", "-v", "0", "-c", code).strip().splitlines()[-1]
 
     def link(self, user: str, role: str, project: str = "") -> str:
         words = ("loginlink", user, "--role", role, "--project", project or self.project)
@@ -176,7 +200,8 @@ def product(
 ) -> Iterator[Product]:
     """Start, wait for the ready line, stop, and see that nothing is left. `code` is the folder of another version.
 
-    Without a `world` it has no environment server, a quarter of a start: for tests that play nothing.
+    Without a `world` it has no environment server, a quarter of a start: for tests that play nothing. Loops may be
+    silent for ten minutes, so that a slow machine loses no episode of a test; `Product.ages` makes older ones.
     """
     own = var is None
     var = var or Path(tempfile.mkdtemp(prefix="awmweb-product-"))
@@ -192,7 +217,7 @@ def product(
     }
     environment = clean | {
         "AWMWEB_VAR": str(var), "AWMWEB_PORT": str(port), "AWMENV_PORT": str(env_port), "AWMWEB_DEMO": "0",
-        "AWMWEB_UNDO_S": "0", **settings,
+        "AWMWEB_UNDO_S": "0", "AWMWEB_HEARTBEAT_S": str(SILENT_S), **settings,
     }  # fmt: skip
     process = subprocess.Popen(
         command,

@@ -30,7 +30,7 @@ OF_SHELL = [one for one in BLOCKS if one.language in ("bash", "console")]
 INLINE = re.compile(
     r"`(?:\$ )?((?:\.venv\S*/)?(?:python |make |pip |npx |claude )[^`]+|manage\.py [a-z][^`]+)`", re.DOTALL
 )
-OF_OTHERS = {"npx", "claude", "docker", "helm", "kubectl"}
+OF_OTHERS = {"npx", "claude", "harbor", "docker", "helm", "kubectl"}
 """Programs that no test has."""
 
 
@@ -100,7 +100,7 @@ def _accept(line: str, whole: bool = True) -> None:
     words = shlex.split(line.replace("\\|", "|"))
     while words and re.fullmatch(r"(export|[A-Z][A-Z0-9_]+=.*|scope|agent>)", words[0]):
         _is_setting(words.pop(0).partition("=")[0])
-    if not words or words[0] in OF_OTHERS | {"pip", "curl", "cp", "openenv"}:
+    if not words or words[0].rpartition("/")[2] in OF_OTHERS | {"pip", "python3", "curl", "cp", "openenv"}:
         return
     if words[0] == "make":
         targets = re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -129,7 +129,7 @@ def _source(module: str) -> str:
 
 
 def _is_setting(name: str) -> None:
-    known = {*variables_documented(), "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "PYTHONPATH", "export"}
+    known = {*variables_documented(), "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "PATH", "PYTHONPATH", "export"}
     examples = " ".join(one.read_text() for one in (ROOT / "examples").rglob("*.py"))
     served = re.fullmatch(r"AWMWEB_ENVIRONMENT_[A-Z]+_URL", name)
     assert name in known or f'"{name}"' in examples or served or not name.isupper(), name

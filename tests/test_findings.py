@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from tests.commands import ROOT
+from tests.measured import LINK
 
-SAID = " ".join((ROOT / "docs/training.md").read_text(encoding="utf-8").split())
+SAID = " ".join(LINK.sub(r"\1", (ROOT / "docs/training.md").read_text(encoding="utf-8")).split())
 DEMO, STRATEGIES, PRICES = (
     (ROOT / f"docs/measured/{name}.md").read_text(encoding="utf-8") for name in ("train-demo", "strategies", "prices")
 )
@@ -67,3 +68,17 @@ def test_findings_on_prices_are_those_of_their_page():
     assert "Success with an expert is {} and {}, for `always` {}.".format(*means) in SAID
     for name in tried:
         assert len(re.findall(rf"{re.escape(name)} against always: Not tested", PRICES)) == 2
+
+
+def test_bounds_on_asks_are_the_ends_of_their_rows():
+    part = STRATEGIES[STRATEGIES.index("## 3.") :]
+    needed, needless = (
+        [share for cells in rows(part, title).values() for share in percents(cells[:-1])]
+        for title in ("Needed:", "Needless:")
+    )
+    assert f"all arms ask in at least {min(needed)}% of the tasks, `none` too" in SAID
+    assert f"needless asks end anywhere from {min(needless)}% to {max(needless)}%, by seed" in SAID
+    assert f"in {max(cells[2] for cells in rows(PRICES, '## In short').values())} seeds at most" in SAID
+    assert f"end at {max(percents(rows(PRICES, '## Needless asks')['price_0.01'][:-1]))}% in one seed" in SAID
+    asks = [float(cell) for cell in rows(PRICES, "## Asks of a task")["always"][:-1]]
+    assert sum(each / 2 >= 0.9 * 0.2 for each in asks) == 1 and "in all seeds but one the two goals" in SAID

@@ -155,9 +155,10 @@ CLIENT_FLOORS = (
     {"choosing"},
     {"loop"},
     {"testing", "adapters.transcript", "adapters.missing"},
+    {"adapters.atif_steps"},
     {"adapters.recording", "adapters.pausing"},
     {"adapters"},
-    {"adapters.openenv_collect", "hooks", "checking"},
+    {"adapters.openenv_collect", "adapters.openenv_harbor", "hooks", "checking"},
     {
         "schema",
         "rollout",
@@ -174,17 +175,22 @@ CLIENT_FLOORS = (
 """The highest floor has the public paths: names for users, which no module of the client imports."""
 
 FRAMEWORKS = {"agents": "openai_agents", "langchain_core": "langgraph", "langgraph": "langgraph"} | {
-    name: name for name in ("ag_ui", "pydantic_ai", "smolagents", "inspect_ai")
+    name: name for name in ("ag_ui", "harbor", "pydantic_ai", "smolagents", "inspect_ai")
 }
 """Packages of agent frameworks, each with the adapter that imports it; no other module does."""
-OPENENV = {"awmclient.adapters.openenv", "awmclient.adapters.openenv_collect"}
+OPENENV = {f"awmclient.adapters.{name}" for name in ("openenv", "openenv_collect", "openenv_harbor")}
 """The modules of the client that import openenv, on which the environment server stands, too."""
 SERVER_SIDE = {"django", "channels", "celery", "ninja", "psycopg", "redis"}
 LATE = {
     ("people.management.commands.resetfactor", "Command.handle"),  # models that exist only with AWMWEB_MFA
     ("awmenv.server.sandbox.confine", "_open_socket"),  # a probe's own need; the process it is forked from stays small
     ("awmclient.__main__", "main"),  # a coding agent waits for each hook: one that records loads no installer
+    ("awmclient.hooks.running", "handle"),  # http.client: an event that asks and records nothing calls no one
+    ("awmclient.hooks.running", "_log_failure"),  # traceback
     ("awmclient.hooks.shown", "_unified"),  # difflib, for the calls that change a file
+    ("awmclient.adapters.harbor", "record_trials"),  # Harbor needs Python 3.12; without it the module is read by tests
+    ("awmclient.adapters.harbor", "RecordedTrial.begin"),
+    ("awmclient.adapters.harbor", "RecordedTrial._offer"),
     ("runs.show.pictures", "draw"),  # matplotlib, an extra, for reports
     ("runs.show.pictures", "draw_small"),
     ("awmweb.management.commands.model", "Command.serve"),  # xllamacpp and gguf, an extra
@@ -207,6 +213,8 @@ LATE = {
     ("runs.tasks", "take_over"),  # celery's worker, for the processes that are one
     ("awmenv.spans", "start"),  # opentelemetry's sdk, for the processes that have a collector
     ("awmweb.metrics.page", "_metrics_text"),  # prometheus_client, for the web processes that are scraped
+    ("notices.record.slack", "is_signed"),  # two megabytes, for the processes that Slack calls, or that call Slack
+    ("notices.record.slack", "call"),
     ("notices.pages", "_push_key"),  # seven megabytes, for the web processes in which somebody opens one page
 }
 
@@ -765,13 +773,14 @@ def test_openenv_is_imported_by_the_server_and_its_adapter_alone(tree: Tree) -> 
     assert [module for module in users - OPENENV if not module.startswith("awmenv.server.")] == []
 
 
-def test_web_and_worker_import_no_openenv_or_server(tmp_path: Path) -> None:
+def test_web_and_worker_load_nothing_that_only_some_use(tmp_path: Path) -> None:
     """What other people's packages import counts, too."""
     tmp_path.chmod(0o711)
     look = (
         "import awmweb.asgi, awmweb.urls, awmweb.celery, runs.tasks, experts.tasks, notices.tasks, sys;"
-        "unwanted = ('openenv', 'prometheus_client');"
-        "parts = ('awmenv.server', 'opentelemetry.sdk.', 'opentelemetry.exporter');"
+        "unwanted = ('openenv', 'prometheus_client', 'PIL', 'slack_sdk', 'fastmcp');"
+        "parts = ('awmenv.server', 'opentelemetry.sdk.', 'opentelemetry.exporter', 'awmclient.hooks',"
+        "         'awmclient.adapters');"
         "loaded = [name for name, one in sys.modules.items() if one is not None];"
         "print([one for one in loaded if one.split('.')[0] in unwanted or one.startswith(parts)])"
     )

@@ -23,7 +23,6 @@ WAITS = {
     ("people/record/jobs.py", "subprocess.run"): "in `_room`, likewise",
     ("episodes/stored/decoding.py", "_one_child.acquire"): "in `_turn`, for at most `WAIT_S`",
     ("episodes/record/committer.py", "self._news.wait"): "a thread of its own",
-    ("episodes/events.py", "time.sleep"): "a thread of its own",
     ("episodes/stored/decoding.py", "subprocess.run"): "in `_turn`: two threads for a sender, four for all",
     ("episodes/events.py", "threading.Event().wait"): "a thread of its own",
     ("episodes/record/indexing.py", "time.sleep"): "the worker's one reader of steps, as long as its batch took",

@@ -68,6 +68,7 @@ class Lock:
     agrees_with: str = ""
     more_hashes: Mapping[str, list[str]] = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
+    python: str = "3.11"
 
 
 LOCKS = (
@@ -94,11 +95,12 @@ LOCKS = (
     ),
     # what it shares with the product need not be of one version: they meet on the wire alone
     Lock("requirements-mcp2.lock", "requirements-mcp2.txt", {}),
+    Lock("requirements-harbor.lock", "requirements-harbor.txt", {}, python="3.12"),
     Lock("requirements-wheels.lock", "requirements-wheels.txt", {}),
 )
 ELSEWHERE = (
     *("requirements-train.lock", "requirements-frameworks.lock", "requirements-mcp2.lock"),
-    "requirements-wheels.lock",
+    *("requirements-harbor.lock", "requirements-wheels.lock"),
 )
 """Installed into environments of their own (Makefile)."""
 
@@ -236,7 +238,7 @@ def write(lock: Lock, upgrade: bool) -> None:
         overrides = Path(folder) / "overrides.txt"
         overrides.write_text("".join(f"{pin}\n" for pin in lock.overrides))
         command = [
-            sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal", "--python-version", "3.11",
+            sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal", "--python-version", lock.python,
             "--generate-hashes", "--no-emit-index-url", "--no-header", "--only-binary", ":all:", "--emit-build-options",
             "--annotation-style", "line", "--excludes", str(excludes),
             "--overrides", str(overrides), "--output-file", lock.name, lock.source,

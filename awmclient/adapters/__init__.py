@@ -14,6 +14,9 @@ A module imports its framework when it is imported itself, so the client needs n
     openai_agents    the OpenAI Agents SDK
     openenv          the harness of OpenEnv
     openenv_collect  its command `openenv collect`
+    harbor           trials of Harbor
+    atif_steps       their trajectories, as steps
+    openenv_harbor   the command `openenv harbor`
     pydantic_ai      PydanticAI
     smolagents       smolagents
 """

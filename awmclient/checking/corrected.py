@@ -2,7 +2,8 @@
 
 A drawn try has `accepted`: whether blind people accepted its episode, null without a verdict of theirs. Each kind of
 outcome counts by the share that people accept of it. The jackknife leaves one task out after the other; Wilson's
-interval says how far a share of few errors reaches. What is unknown is counted in every way.
+interval says how far a share of few errors reaches. What is unknown is counted in every way, and tasks that share an
+answer alone and as one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from awmclient.checking.numbers import Interval, Z, quantile
@@ -17,7 +19,7 @@ from awmclient.checking.numbers import Interval, Z, quantile
 FEWEST = 20
 """Tasks with a verdict that each arm needs, by their effective number."""
 Counts = dict[str, list[float]]
-"""By task: weight, complete by assumption, then outcomes, those that people judged, and those that they accepted, each
+"""By unit: weight, complete by assumption, then outcomes, those that people judged, and those that they accepted, each
 for the verifier's complete ones and for the others."""
 COMPLETE, OTHERS = (2, 4, 6), (3, 5, 7)
 
@@ -25,9 +27,10 @@ COMPLETE, OTHERS = (2, 4, 6), (3, 5, 7)
 @dataclass(frozen=True)
 class JudgedTry:
     """A try in one way to count it. `accepted` is None if people judged nothing of it; `is_assumed`: its outcome is not
-    the verifier's."""
+    the verifier's. `unit` is the task, or the first of those that share its answers."""
 
     task: str
+    unit: str
     arm: str
     complete: bool
     accepted: bool | None
@@ -41,13 +44,33 @@ Estimate = tuple[float, Interval]
 def ways_of(seen: Iterable[tuple[Mapping[str, Any], bool | None, bool]], arm: str) -> Iterator[Way]:
     """Yield tries with each way to count what people have not judged: as unjudged, for the arm and against it. `seen`
     has rows of a report with whether they are complete, and whether that is assumed."""
-    rows = [each for each in seen if each[1] is not None]
+    every = list(seen)
+    rows = [each for each in every if each[1] is not None]
     fills = [None, True, False] if any(row.get("accepted", True) is None for row, _, _ in rows) else [None]
-    for fill in fills:
+    for fill, unit_of in product(fills, _ways_to_join(row for row, _, _ in every)):
         yield [
-            JudgedTry(row["task"], row["arm"], bool(complete), _accepted(row, arm, fill), is_assumed)
+            JudgedTry(
+                row["task"], unit_of[row["task"]], row["arm"], bool(complete), _accepted(row, arm, fill), is_assumed
+            )
             for row, complete, is_assumed in rows
         ]
+
+
+def _ways_to_join(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return the unit of each task: itself, and where tasks share answers, the first of those, too."""
+    readers: dict[int, list[str]] = {}
+    alone = {}
+    for row in rows:
+        alone[row["task"]] = row["task"]
+        for key in row.get("shared", ()):
+            readers.setdefault(key, []).append(row["task"])
+    joined = dict(alone)
+    for tasks in readers.values():
+        met = {joined[task] for task in tasks}
+        if len(met) > 1:
+            first = min(met)
+            joined = {task: first if unit in met else unit for task, unit in joined.items()}
+    return [alone] if joined == alone else [alone, joined]
 
 
 def _accepted(row: Mapping[str, Any], arm: str, fill: bool | None) -> bool | None:
@@ -87,7 +110,7 @@ def _hull(estimates: Iterable[Estimate | None]) -> Estimate | None:
 def _counts(tries: Iterable[tuple[JudgedTry, float]]) -> Counts:
     counts: Counts = {}
     for each, weight in tries:
-        row = counts.setdefault(each.task, [0.0] * 8)
+        row = counts.setdefault(each.unit, [0.0] * 8)
         row[0] += weight
         if each.is_assumed:
             row[1] += weight * each.complete
@@ -117,11 +140,11 @@ def _estimate(arms: Sequence[Counts]) -> Estimate | None:
         return None
     sums = [[math.fsum(column) for column in zip(*arm.values(), strict=True)] for arm in arms]
     value = _less([_value(row) for row in sums])
-    tasks = {task for arm in arms for task in arm}
+    names = {name for arm in arms for name in arm}
     squares = sum(
-        (_less([_without(*both, task) for both in zip(sums, arms, strict=True)]) - value) ** 2 for task in tasks
+        (_less([_without(*both, name) for both in zip(sums, arms, strict=True)]) - value) ** 2 for name in names
     )
-    wide = quantile(min(units) - 1) ** 2 * squares * (len(tasks) - 1) / len(tasks)
+    wide = quantile(min(units) - 1) ** 2 * squares * (len(names) - 1) / len(names)
     down = up = wide
     for place, both in enumerate(zip(sums, arms, strict=True)):
         below, above = _reach(*both)
@@ -135,8 +158,8 @@ def _less(values: Sequence[float]) -> float:
     return values[0] - sum(values[1:])
 
 
-def _without(sums: Sequence[float], arm: Counts, task: str) -> float:
-    row = arm.get(task)
+def _without(sums: Sequence[float], arm: Counts, unit: str) -> float:
+    row = arm.get(unit)
     return _value(sums if row is None else [whole - part for whole, part in zip(sums, row, strict=True)])
 
 

@@ -21,7 +21,7 @@ from awmclient.client.outbox import Outbox, Question
 from awmclient.client.wire import Wire
 from awmclient.errors import ClientError, Parked, Refused, Unreachable
 from awmclient.nouns.asks import Advice, AttachedFile, Heard
-from awmclient.nouns.episodes import EpisodeView, ReportedOutcome
+from awmclient.nouns.episodes import EpisodeToken, EpisodeView, ReportedOutcome
 from awmclient.nouns.pictures import ImagePart
 from awmclient.nouns.typed import CallDecision, rejected, typed_of
 from awmclient.nouns.values import Fault, OwnFault, StopReason
@@ -111,6 +111,14 @@ class HttpEpisode:
     async def view(self) -> EpisodeView:
         """Return the episode's state at the dashboard."""
         return EpisodeView.read((await self._wire.send("GET", f"/episodes/{self.id}")).body)
+
+    async def token(self) -> str:
+        """Return a token with which an agent asks at the desk's `/mcp` for this episode, while it is live, and nothing
+        else: for a sandbox, which should not have yours.
+
+            servers = {"awmweb": {"type": "http", "url": f"{url}/mcp?token={await episode.token()}"}}
+        """
+        return EpisodeToken.read((await self._wire.send("GET", f"/episodes/{self.id}/token")).body).token
 
     async def steps(self, since: int = 0) -> list[dict[str, Any]]:
         """Return the recorded steps with `seq` above `since`, as they were stored, in order: a loop that starts

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from awmclient.client.bodies import StepLike, as_list, numbered
-from awmclient.client.pictures import in_words, with_uploads
+from awmclient.client.pictures import in_words, upload, with_uploads
 from awmclient.client.wire import Wire
 from awmclient.errors import ClientError, Refused, StepConflict, Unreachable
 from awmclient.nouns.asks import Heard
-from awmclient.nouns.pictures import without_parts
+from awmclient.nouns.pictures import ImagePart, without_parts
 from awmclient.nouns.sources import source_of
 from awmclient.nouns.values import MAX_BATCH_BYTES
 from awmclient.words.encoding import encode
@@ -128,7 +128,7 @@ class Outbox:
 
     async def _send_batch(self, batch: Batch) -> None:
         for place, step in enumerate(batch.steps):
-            batch.steps[place] = await with_uploads(self._wire, self._episode, step)
+            batch.steps[place] = await with_uploads(self._upload, step)
         try:
             while batch.steps:
                 count = _fitting(batch.steps)
@@ -151,13 +151,16 @@ class Outbox:
                 self.last_seq = max(batch.before, self.acknowledged)
         self._entries.popleft()
 
+    async def _upload(self, picture: bytes) -> ImagePart:
+        return await upload(self._wire, self._episode, picture)
+
     async def _send_question(self, question: Question) -> None:
         # Its number is taken in this process, so the record needs a step there in any case.
         if question.given_up and not await self._arrived(question) and question.given_up:
             self._entries[0] = self._stand_in(question)
             return
         if question.shown is None:
-            question.shown = without_parts(await with_uploads(self._wire, self._episode, question.body), "question")
+            question.shown = without_parts(await with_uploads(self._upload, question.body), "question")
         # Before the request: one that is cut off may have arrived.
         question.tried = True
         try:

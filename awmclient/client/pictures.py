@@ -7,13 +7,17 @@ unreachable, the bytes stay in their step, which the outbox keeps. Leaves the fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from awmclient.client.wire import Wire
 from awmclient.errors import Refused
-from awmclient.nouns.pictures import ImagePart, without_parts
+from awmclient.nouns.pictures import STEP_PICTURES, ImagePart, without_parts
 from awmclient.words.pictures import SHOWING, inline_pictures, with_parts
+
+MORE = {"type": "text", "text": f"[picture left out: a step has at most {STEP_PICTURES}]"}
+Send = Callable[[bytes], Awaitable[ImagePart]]
+"""Uploads a picture. Raises `Refused` for what is none."""
 
 
 async def upload(wire: Wire, episode: str, data: bytes) -> ImagePart:
@@ -21,12 +25,16 @@ async def upload(wire: Wire, episode: str, data: bytes) -> ImagePart:
     return ImagePart.read((await wire.send("POST", f"/episodes/{episode}/blobs", data)).body)
 
 
-async def with_uploads(wire: Wire, episode: str, step: dict[str, Any]) -> dict[str, Any]:
-    """Return a step whose pictures are uploaded; the same step if it has none. Raises `Unreachable`."""
-    parts: dict[bytes, dict[str, Any]] = {}
-    for data in dict.fromkeys(inline_pictures(list(_shown(step).values()))):
+async def with_uploads(send: Send, step: dict[str, Any]) -> dict[str, Any]:
+    """Return a step whose pictures are uploaded by `send`; the same step if it has none. Raises `Unreachable`.
+
+    Pages show the first 20 of a step. Further ones become words: a world can return thousands, and each is a call.
+    """
+    datas = list(dict.fromkeys(inline_pictures(list(_shown(step).values()))))
+    parts: dict[bytes, dict[str, Any]] = dict.fromkeys(datas[STEP_PICTURES:], MORE)
+    for data in datas[:STEP_PICTURES]:
         try:
-            parts[data] = (await upload(wire, episode, data)).model_dump(exclude_none=True)
+            parts[data] = (await send(data)).model_dump(exclude_none=True)
         except Refused as error:
             parts[data] = {"type": "text", "text": f"[picture left out: {error.message}]"}
     return _with(step, parts) if parts else step

@@ -112,6 +112,9 @@ class SyncEpisode:
     def view(self) -> EpisodeView:
         return self._portal.call(self._episode.view())
 
+    def token(self) -> str:
+        return self._portal.call(self._episode.token())
+
     def steps(self, since: int = 0) -> list[dict[str, Any]]:
         return self._portal.call(self._episode.steps(since))
 

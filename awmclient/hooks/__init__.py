@@ -1,6 +1,7 @@
 """Hooks of coding agents: their permission prompts become asks at a desk, their sessions episodes.
 
-    desk         calls to the dashboard, in the standard library
+    desk         where the dashboard is
+    calls        calls to it, in the standard library
     shown        what a person reads of a call
     tools        what each coding agent sends and takes
     session      one session's episode, over many processes

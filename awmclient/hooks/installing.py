@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from awmclient.hooks.desk import DeskAway, DeskCalls, HookSettings, Refusal, settings_file, write_private
+from awmclient.hooks.calls import DeskCalls
+from awmclient.hooks.desk import DeskAway, HookSettings, Refusal, settings_file, write_private
 from awmclient.hooks.opencode import plugin_of
 from awmclient.hooks.tools import TOOLS, UNABLE, ClaudeCode, OpenCode
 
@@ -28,6 +29,8 @@ MARK = "awmclient hook run"
 MARGIN_S = 60
 """A tool's own limit for the hook is this much behind the deadline of the ask."""
 RECORD_S = 30
+SHORTEST_S, LONGEST_S = 10, 86_400
+"""What `--deadline` can be."""
 
 
 class UnreadableSettings(Exception):
@@ -69,8 +72,8 @@ def _install(tool: ClaudeCode, url: str | None, deadline_s: int | None) -> int:
         return 1
     deadlines = dict(saved.deadline_s) if saved else {}
     if deadline_s is not None:
-        if not 10 <= deadline_s <= 86_400:
-            print("--deadline is 10 to 86400 seconds.", file=sys.stderr)
+        if not SHORTEST_S <= deadline_s <= LONGEST_S:
+            print(f"--deadline is {SHORTEST_S} to {LONGEST_S} seconds.", file=sys.stderr)
             return 1
         deadlines[tool.name] = deadline_s
     settings = HookSettings(url, token, deadlines)

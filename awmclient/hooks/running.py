@@ -11,31 +11,37 @@ import os
 import signal
 import sys
 import time
-import traceback
-from typing import IO, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
-from awmclient.hooks.desk import DeskAway, DeskCalls, HookSettings, Refusal, folder
+from awmclient.hooks.desk import DeskAway, HookSettings, folder
 from awmclient.hooks.local import Terminal
 from awmclient.hooks.session import HookedSession
 from awmclient.hooks.shown import CONTEXT_MAX, QUESTION_MAX, context_of
 from awmclient.hooks.tools import TOOLS, ClaudeCode, Event, PromptDecision, decision_of, question_of, wants
+
+if TYPE_CHECKING:
+    from awmclient.hooks.calls import DeskCalls
 
 POLL_S = 5
 """How long a poll waits: after each one the terminal is looked at."""
 AWAY_S = 15.0
 """How long an unreachable desk is waited for, once an ask is open."""
 LOG_MAX = 200_000
+ENDING = (signal.SIGTERM, signal.SIGUSR1)
+"""Signals of the tool: it is stopped, or the prompt was answered in the terminal."""
 
 
 class AnsweredElsewhere(SystemExit):
     """The prompt that a hook waits for was answered in the terminal."""
 
 
-def main(name: str) -> int:
+def main(name: str) -> NoReturn:
     """Handle the event that a tool has sent to this process."""
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGUSR1, _answered)
-    return run(name, sys.stdin.buffer, sys.stdout)
+    run(name, sys.stdin.buffer, sys.stdout)
+    # the tool waits for the end of this process, and all is written: without what Python does at its end it is sooner
+    os._exit(0)
 
 
 def run(name: str, stdin: IO[bytes], stdout: IO[str]) -> int:
@@ -48,7 +54,7 @@ def run(name: str, stdin: IO[bytes], stdout: IO[str]) -> int:
             stdout.flush()
     except Exception:
         # Whatever failed, the tool goes on by itself; why is in a file, as tools show a hook's stderr as an error.
-        _log(traceback.format_exc())
+        _log_failure()
     return 0
 
 
@@ -56,6 +62,8 @@ def handle(tool: ClaudeCode, event: Event, settings: HookSettings) -> dict[str, 
     """Record an event. Return what the tool gets of a decision; None for none."""
     if event.kind == "other":
         return None
+    from awmclient.hooks.calls import DeskCalls
+
     desk = DeskCalls(settings)
     if event.kind == "permission":
         decision = _ask(tool, event, desk, settings.deadline_s.get(tool.name, tool.deadline_s))
@@ -86,7 +94,7 @@ def _record(session: HookedSession, event: Event) -> None:
 
 
 def _ask(tool: ClaudeCode, event: Event, desk: DeskCalls, deadline_s: int) -> PromptDecision | None:
-    """Ask at the desk, and wait for a decision. It counts once the desk has the receipt: until then it can change."""
+    """Ask at the desk, and wait for a decision. It is final once this read it: its receipt goes with the next event."""
     terminal = Terminal(event)
     fields = {
         "question": question_of(tool, event)[:QUESTION_MAX],
@@ -95,24 +103,36 @@ def _ask(tool: ClaudeCode, event: Event, desk: DeskCalls, deadline_s: int) -> Pr
         "on_timeout": "no_advice",
         **wants(tool, event),
     }
-    with HookedSession(tool, event, desk) as session:
-        ask = session.open_ask(fields)
-    decision, heard = None, ""
+    # A signal between the desk's answer and its note would leave an ask that no one waits for.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
-        view = _wait(desk, ask, time.monotonic() + deadline_s, terminal)
+        with HookedSession(tool, event, desk) as session:
+            ask = session.open_ask(fields)
+        return _decided(tool, event, desk, ask, time.monotonic() + deadline_s, terminal)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+
+
+def _decided(
+    tool: ClaudeCode, event: Event, desk: DeskCalls, ask: str, until: float, terminal: Terminal
+) -> PromptDecision | None:
+    """Wait for the decision on an ask that is open. From here on signals count, and withdraw it."""
+    decision, view, heard = None, None, ""
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+        view = _wait(desk, ask, until, terminal)
         decision = decision_of(event, view) if view else None
-        heard = "" if view is None else "closed"
     except DeskAway:
         heard = "unreachable"
         raise
     except SystemExit as error:
-        heard = "" if isinstance(error, AnsweredElsewhere) else "stopped"
+        view, heard = None, "" if isinstance(error, AnsweredElsewhere) else "stopped"
         raise
     finally:
         with HookedSession(tool, event, desk) as session:
             if ask in session.state.get("asks", {}):
-                if heard == "closed":
-                    session.decided(ask, decision)
+                if view is not None:
+                    session.decided(ask, decision, is_answered=view["status"] == "answered")
                 else:
                     session.withdraw([ask], heard)
             elif decision:
@@ -128,13 +148,9 @@ def _wait(desk: DeskCalls, ask: str, until: float, terminal: Terminal) -> dict[s
         left = max(1, min(POLL_S, int(until - time.monotonic()) + 1))
         try:
             view = desk.call("GET", f"/asks/{ask}?wait={left}", wait_s=left + 10.0)
-            if view["status"] == "open":
-                away_since = None
-                continue
-            return desk.call("POST", f"/asks/{ask}/consumed", {}) if view["status"] == "answered" else view
-        except Refusal as error:
-            if error.code != "still_open":
-                raise
+            if view["status"] != "open":
+                return view
+            away_since = None
         except DeskAway:
             away_since = away_since or time.monotonic()
             if time.monotonic() - away_since > AWAY_S:
@@ -157,12 +173,15 @@ def _private(file: str, flags: int) -> int:
     return os.open(file, flags, 0o600)
 
 
-def _log(text: str) -> None:
+def _log_failure() -> None:
+    """Write the exception that is being handled to the hook's log."""
+    import traceback
+
     file = folder("XDG_STATE_HOME", ".local/state") / "hook.log"
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         keeps = os.path.exists(file) and os.path.getsize(file) < LOG_MAX
         with open(file, "a" if keeps else "w", encoding="utf-8", opener=_private) as opened:
-            opened.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {text}\n")
+            opened.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {traceback.format_exc()}\n")
     except OSError as error:
         sys.stderr.write(f"awmclient hook: {error}\n")

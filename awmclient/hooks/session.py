@@ -13,13 +13,17 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
-from awmclient.hooks.desk import DeskAway, DeskCalls, Refusal, folder, write_private
+from awmclient.hooks.desk import DeskAway, Refusal, folder, write_private
 from awmclient.hooks.shown import bounded, machine, repository_of
 from awmclient.hooks.tools import ClaudeCode, Event, PromptDecision
+
+if TYPE_CHECKING:
+    from awmclient.hooks.calls import DeskCalls
 
 KEPT_STEPS = 500
 """Steps that wait for the dashboard; later ones are counted in a note."""
@@ -87,6 +91,7 @@ class HookedSession:
 
     def flush(self) -> None:
         """Send what is kept. Raises `DeskAway`; what could not be sent stays."""
+        self._confirm()
         if left_out := self.state.pop("left_out", 0):
             content = f"{left_out} steps were left out while the dashboard was unreachable."
             self.state["pending"].append({"kind": "note", "content": content})
@@ -108,6 +113,13 @@ class HookedSession:
                     raise
                 self._catch_up()
         self.state["pending"] = []
+
+    def _confirm(self) -> None:
+        """Send the receipts of answers that earlier events of this session have read."""
+        while receipts := self.state.get("receipts"):
+            with suppress(Refusal):  # no later try can succeed
+                self.desk.call("POST", f"/asks/{receipts[0]}/consumed", {})
+            receipts.pop(0)
 
     def _catch_up(self) -> None:
         self.state["last"] = self.desk.call("GET", f"/episodes/{self.state['episode']}")["last_seq"]
@@ -161,9 +173,12 @@ class HookedSession:
         self.state.setdefault("asks", {})[ask] = digest_of(self.event)
         return ask
 
-    def decided(self, ask: str, decision: PromptDecision | None) -> None:
-        """Note what became of an ask: the step of its call will say so."""
+    def decided(self, ask: str, decision: PromptDecision | None, *, is_answered: bool = True) -> None:
+        """Note what became of an ask: the step of its call will say so. An answer gets its receipt with the next
+        event, since the tool waits for this one."""
         self.state.get("asks", {}).pop(ask, None)
+        if is_answered:
+            self.state.setdefault("receipts", []).append(ask)
         if decision is None:
             return
         mark = {"verdict": decision.verdict, "by": decision.by}

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from awmclient.hooks.shown import PLACE, placed, schema_of
 
@@ -20,17 +19,18 @@ DECIDERS = ("person", "standing")
 PROGRAMS = ("script", "model")
 """Users of tokens whose answers, also those given ahead, leave it to the terminal, too."""
 REJECTED = "A person rejected this call."
+DEADLINE_S, BLOCKING_DEADLINE_S = 1800, 120
+"""How long a prompt waits at the desk, beside a dialog of the tool, and where the tool waits for the hook first."""
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """One event of a session, in the same words for all tools."""
 
     kind: Kind
     session: str
+    arguments: dict[str, Any]
     cwd: str = ""
     name: str = ""
-    arguments: dict[str, Any] = field(default_factory=dict)
     result: Any = None
     error: str = ""
     call_id: str = ""
@@ -39,13 +39,12 @@ class Event:
     transcript: str = ""
 
 
-@dataclass(frozen=True)
-class PromptDecision:
+class PromptDecision(NamedTuple):
     """What was decided at the desk: approve, edit or reject; `arguments` are those of an edit."""
 
     verdict: str
     by: str
-    arguments: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, Any]
     reason: str = ""
 
 
@@ -54,7 +53,7 @@ class ClaudeCode:
 
     name: ClassVar[str] = "claude-code"
     label: ClassVar[str] = "Claude Code"
-    deadline_s: ClassVar[int] = 1800
+    deadline_s: ClassVar[int] = DEADLINE_S
     can_edit: ClassVar[bool] = True
     folder: ClassVar[str] = "Folder"
     """How the context names the folder of a session."""
@@ -107,7 +106,7 @@ class Codex(ClaudeCode):
 
     name = "codex"
     label = "Codex"
-    deadline_s = 120
+    deadline_s = BLOCKING_DEADLINE_S
     can_edit = False
     folder = "Folder of the session (a call can name another)"
     events: ClassVar[dict[str, Kind]] = {

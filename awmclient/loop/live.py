@@ -10,10 +10,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from awmclient.asking.rules import AskRule
-from awmclient.errors import BoundaryFault, ClientError, DashboardFault, EnvironmentFault, EpisodeEnded, Invalid, Parked
+from awmclient.client.pictures import with_uploads
+from awmclient.errors import (
+    BoundaryFault,
+    ClientError,
+    DashboardFault,
+    EnvironmentFault,
+    EpisodeEnded,
+    Invalid,
+    Parked,
+    Unreachable,
+)
 from awmclient.loop.ports import (
     ActionEnvironment,
     EpisodePort,
+    PicturedEpisode,
     SpanMaker,
     SteeredEpisode,
     ToolEnvironment,
@@ -114,10 +125,28 @@ class LiveRollout:
     async def record(self, *steps: dict[str, Any]) -> None:
         assert self.episode is not None
         await self.restored()
-        fitting = [bounded(step) for step in steps]
+        fitting = [bounded(await self.shown(step)) for step in steps]
         with boundary(DashboardFault):
             await self.episode.append(fitting)
         self.add(*fitting)
+
+    async def shown(self, step: dict[str, Any]) -> dict[str, Any]:
+        """Return a step with a part in the place of each picture. The agent continues with what is recorded, as it
+        would after a restart."""
+        if not isinstance(self.episode, PicturedEpisode):
+            return step
+        try:
+            return await with_uploads(self.episode.upload, step)
+        except Unreachable:
+            return step  # recording it waits until the dashboard can be reached, and uploads then
+
+    async def compared(self, step: dict[str, Any]) -> dict[str, Any]:
+        """Return what came again in the form of the record. A dashboard that cannot read its pictures is no other
+        world. Raises `DashboardFault`."""
+        if not isinstance(self.episode, PicturedEpisode):
+            return step
+        with boundary(DashboardFault):
+            return await with_uploads(self.episode.upload, step)
 
     def add(self, *steps: dict[str, Any]) -> None:
         for step in steps:

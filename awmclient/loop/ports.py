@@ -12,6 +12,7 @@ from typing import Any, Protocol, Unpack, runtime_checkable
 from awmclient.client.bodies import EpisodeFields, StepLike
 from awmclient.nouns.asks import Advice
 from awmclient.nouns.episodes import ReportedOutcome
+from awmclient.nouns.pictures import ImagePart
 from awmclient.nouns.typed import AskKind
 from awmclient.nouns.values import Fault, StopReason
 from awmclient.nouns.wheel import WheelView
@@ -115,6 +116,15 @@ class SteeredEpisode(Protocol):
     async def wheel(self, acted: int) -> WheelView:
         """Return what to do after order number `acted`. While someone holds the wheel and orders nothing, it waits some
         seconds for the next order."""
+
+
+@runtime_checkable
+class PicturedEpisode(Protocol):
+    """An episode whose dashboard stores pictures."""
+
+    async def upload(self, picture: bytes) -> ImagePart:
+        """Store a picture and return its part; the same picture has the same part. Raises `Refused` for what is none,
+        and `Unreachable`."""
 
 
 class Dashboard(Protocol):

@@ -6,7 +6,7 @@ outcome.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, cast
 
 from awmclient.asking.gates import reached_world
@@ -17,10 +17,19 @@ from awmclient.nouns.kinds import is_action
 from awmclient.record.observations import WORLD, as_object, bounded, observed, result_of
 
 COMPARED = ("result", "error")
+Shown = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Puts a part in the place of each picture of a step."""
 
 
-async def restore(environment: ToolEnvironment | ActionEnvironment, steps: Iterable[Mapping[str, Any]]) -> int:
-    """Make the calls and actions of these steps again, in order; return how many.
+async def as_it_came(step: dict[str, Any]) -> dict[str, Any]:
+    return step
+
+
+async def restore(
+    environment: ToolEnvironment | ActionEnvironment, steps: Iterable[Mapping[str, Any]], shown: Shown = as_it_came
+) -> int:
+    """Make the calls and actions of these steps again, in order; return how many. `shown` gives what came the form in
+    which it is recorded.
 
     Raises EnvironmentFault, which names the step, if a result, error or observation differs: then it is not the world
     that the agent knows.
@@ -33,10 +42,10 @@ async def restore(environment: ToolEnvironment | ActionEnvironment, steps: Itera
     if isinstance(record, BatchedEnvironment) and all(map(reached_world, made)):
         results = record.calls_again((_name(step), _arguments(step), _mark(step)) for step in made)
         for step in made:
-            _compare(step, bounded(result_of(await anext(results))))
+            _compare(step, bounded(await shown(result_of(await anext(results)))))
     else:
         for step in made:
-            _compare(step, await _once_more(environment, record, step))
+            _compare(step, await _once_more(environment, record, step, shown))
     # All results are equal; this compares the database, too.
     if record is not None:
         await record.settle()
@@ -44,14 +53,20 @@ async def restore(environment: ToolEnvironment | ActionEnvironment, steps: Itera
 
 
 async def _once_more(
-    environment: ToolEnvironment | ActionEnvironment, record: RecordedEnvironment | None, step: Mapping[str, Any]
+    environment: ToolEnvironment | ActionEnvironment,
+    record: RecordedEnvironment | None,
+    step: Mapping[str, Any],
+    shown: Shown,
 ) -> dict[str, Any]:
     if is_action(step):
-        return bounded(as_object(observed(await cast(ActionEnvironment, environment).step(step["action"]))))
+        seen = as_object(observed(await cast(ActionEnvironment, environment).step(step["action"])))
+        return bounded((await shown({"observation": seen}))["observation"])
     if record is not None:
-        return bounded(result_of(await record.call_again(_name(step), _arguments(step), _mark(step))))
+        came = await record.call_again(_name(step), _arguments(step), _mark(step))
+    else:
+        came = await cast(ToolEnvironment, environment).call_tool(_name(step), _arguments(step))
     # Cut as when it was recorded, or a huge result would always differ.
-    return bounded(result_of(await cast(ToolEnvironment, environment).call_tool(_name(step), _arguments(step))))
+    return bounded(await shown(result_of(came)))
 
 
 def _compare(step: Mapping[str, Any], came: dict[str, Any]) -> None:

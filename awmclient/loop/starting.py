@@ -126,7 +126,7 @@ async def take_up(loop: LiveRollout, episode: EpisodePort) -> None:
         with boundary(ExpertFault):
             advice = await episode.wait_for_advice(recorded[-1]["ask"], loop.limits.ask_deadline_s)
         recorded[-1] = {**recorded[-1], "advice": advice.observation()}
-    loop.restoring = asyncio.create_task(restore(loop.environment, recorded))
+    loop.restoring = asyncio.create_task(restore(loop.environment, recorded, loop.compared))
     lived = (step for step in recorded if step["kind"] in OF_LOOP or wheel.is_of_wheel(step))
     loop.add(*(_as_lived(step) for step in lived))
     # The time limit covers all attempts of the episode.

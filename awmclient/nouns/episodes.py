@@ -53,6 +53,12 @@ class EpisodeRef(Shape):
     url: str
 
 
+class EpisodeToken(Shape):
+    """A token that asks at the desk's `/mcp`, for one episode and while that is live."""
+
+    token: str
+
+
 class EpisodeView(Shape):
     """The state of an episode. `reported` outcomes and rewards of verifiers are not in it: agents read this."""
 

@@ -17,6 +17,7 @@ PICTURE_BYTES = 8 * 1024 * 1024
 STEP_PICTURES = 20
 PICTURE_SIDE = 16_384
 DIGEST = r"^[0-9a-f]{64}$"
+_DEEPEST = 100
 _UPLOAD_FIRST = "Upload a picture with POST /episodes/{id}/blobs, and send the part that comes back"
 
 
@@ -84,6 +85,28 @@ def pictures_of(step: Mapping[str, Any]) -> list[dict[str, Any]]:
         elif isinstance(value, dict):
             todo += reversed(value.values())
     return parts
+
+
+def picture_words(part: Mapping[str, Any]) -> str:
+    """Return what a text has in the place of a picture.
+
+    >>> picture_words({"alt": "An empty cart"})
+    '[picture: An empty cart]'
+    """
+    return f"[picture: {part['alt']}]" if part.get("alt") else "[picture]"
+
+
+def taken_out(value: Any, parts: list[dict[str, Any]], depth: int = 0) -> Any:
+    """Return what came back with words in the place of each picture, and add the parts of these to `parts`."""
+    if depth >= _DEEPEST or not isinstance(value, list | Mapping):
+        return value
+    if isinstance(value, list):
+        return [taken_out(inner, parts, depth + 1) for inner in value]
+    is_part = value.get("type") == "image" and "blob" in value and len(parts) < STEP_PICTURES
+    if is_part and (own := _checked(dict(value))):
+        parts += own
+        return picture_words(own[0])
+    return {name: taken_out(inner, parts, depth + 1) for name, inner in value.items()}
 
 
 def _checked(value: dict[str, Any]) -> list[dict[str, Any]]:

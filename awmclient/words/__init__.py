@@ -6,6 +6,7 @@
     textcalls     tool calls in an agent's words
     thinking      what a model thought, in each endpoint's form
     conversation  a record as the agent's messages
+    shown         pictures among messages
     endings       how a model's turn ended
     faults        whose doing a failed turn is
     listening     patterns of scripts, in linear time

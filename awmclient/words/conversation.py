@@ -19,6 +19,7 @@ from awmclient.errors import MalformedCall
 from awmclient.nouns.asks import Advice
 from awmclient.nouns.fields import CAME, has_come, is_copied
 from awmclient.nouns.kinds import is_approval, is_ask, is_briefing
+from awmclient.nouns.pictures import picture_words, taken_out
 from awmclient.nouns.tools import ASK_SPEC, ToolSpec
 from awmclient.nouns.values import ASK_TOOL
 from awmclient.words.endings import is_stopped
@@ -47,7 +48,8 @@ class PromptMessage:
     the steps, 0 without one. `calls` are the steps of an assistant message's tool calls, in their order. `refused` is
     true if the assistant's message is no answer: the loop could not parse it, its server stopped it, or it is blank.
     `reasoning` is what the assistant thought before this message (`schema.Reasoning`); `message` is without it.
-    `copied` is true if it came from an earlier episode, as history.
+    `copied` is true if it came from an earlier episode, as history. `pictures` are the parts of its pictures, in whose
+    place the message has words.
     """
 
     message: dict[str, Any]
@@ -58,6 +60,7 @@ class PromptMessage:
     turn: int | None = None
     reasoning: Mapping[str, Any] | None = None
     copied: bool = False
+    pictures: Sequence[Mapping[str, Any]] = ()
 
 
 def conversation(steps: Iterable[Mapping[str, Any]]) -> list[PromptMessage]:
@@ -182,7 +185,7 @@ class _Telling:
             content = words_beside(step["content"]) if in_words else step["content"]
             message = self._say(step["role"], _with_pictures(content, step), part, seq, turn)
             message.reasoning = reasoning_of(raw_step) if part == "assistant" else None
-            message.copied = is_copied(raw_step)
+            message.copied, message.pictures = is_copied(raw_step), step.get("pictures") or ()
             message.refused = part == "assistant" and is_stopped(raw_step.get("finish_reason"))
         elif is_approval(raw_step):
             return  # of the loop's gate: the agent made the calls, not the question
@@ -191,7 +194,8 @@ class _Telling:
         elif kind == "action":
             self._say("assistant", as_text(step["action"]), "assistant", seq, turn).calls.append(raw_step)
             if has_come(step):
-                self._say("user", _outcome_text(step), "result", seq, turn)
+                text, pictures = _outcome(step)
+                self._say("user", text, "result", seq, turn).pictures = pictures
         elif kind == "briefing":
             self._say("user", f"{BRIEFED}\n\n{step['text']}", "briefing", seq, turn)
         elif kind == "nudge":
@@ -210,6 +214,7 @@ class _Telling:
     def _call(self, step: Mapping[str, Any], raw_step: Mapping[str, Any], seq: int, turn: Any) -> None:
         part: Part = "advice"
         content: str | None
+        pictures: Sequence[Mapping[str, Any]] = ()
         self._calls += 1
         call_id = self._unused(readable(str(step.get("call_id") or OWN_ID.format(self._calls))))
         if is_ask(step):
@@ -217,7 +222,7 @@ class _Telling:
         else:
             name, arguments = str(step["name"]), step.get("arguments") or {}
             part = part if name == ASK_TOOL else "result"
-            content = _outcome_text(step) if has_come(step) else None
+            content, pictures = _outcome(step) if has_come(step) else (None, ())
             if (wrote := (raw_step.get("approval") or {}).get("proposed")) is not None:
                 # what the agent wrote, and above the result what ran instead
                 ran = f"{EDITED} {as_text(readable(arguments))}"
@@ -229,7 +234,8 @@ class _Telling:
         speaker.copied = speaker.copied or is_copied(raw_step)
         speaker.seqs.append(seq)
         if content is not None:
-            self._say("tool", content, part, seq, turn).message["tool_call_id"] = call_id
+            result = self._say("tool", content, part, seq, turn)
+            result.message["tool_call_id"], result.pictures = call_id, pictures
 
     def _unused(self, call_id: str) -> str:
         """Return the ID, or with a number if a call has it. Depends on earlier steps only: what was read stays."""
@@ -271,10 +277,18 @@ def _question(step: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_pictures(words: str, step: Mapping[str, Any]) -> str:
     """Return the words of a message or question with a line for each of its pictures, of which a text has only that."""
-    shown = [f"[picture: {part['alt']}]" if part.get("alt") else "[picture]" for part in step.get("pictures") or ()]
+    shown = [picture_words(part) for part in step.get("pictures") or ()]
     return "\n".join([words, *shown] if words else shown) if shown else words
 
 
-def _outcome_text(step: Mapping[str, Any]) -> str:
+def _outcome(step: Mapping[str, Any]) -> tuple[str, Sequence[Mapping[str, Any]]]:
+    """Return what the agent read of a call or an action, with words in the place of pictures, and these."""
     error = step.get("error")
-    return f"Error: {error}" if error is not None else as_text(step[CAME[step["kind"]]])
+    if error is not None:
+        return f"Error: {error}", ()
+    came, pictures = step[CAME[step["kind"]]], list[dict[str, Any]]()
+    text = as_text(came)
+    if '"blob"' not in text:  # most results: they are not looked through
+        return text, ()
+    worded = taken_out(came, pictures)
+    return as_text(worded) if pictures else text, pictures

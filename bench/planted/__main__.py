@@ -39,7 +39,7 @@ def error(share: float, of: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=50)
+    parser.add_argument("--minutes", type=float, default=25)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--runs", type=int, default=2000, help="of each place of the table of power")
     parser.add_argument("--output", type=Path, default=TABLE)

@@ -181,7 +181,7 @@ def tried(found: Fitted, number: int) -> dict[str, Tried]:
         for task, one in episodes:
             units[task.scenario].append(one.complete)
         complete = sum(one.complete for _, one in episodes)
-        span = curve.interval_of(units, complete, len(episodes))
+        span = curve.interval_of(units)
         looks = {
             "is_gate": name == "learned gate",
             "is_untimed": RULES[name].startswith(("never", "always", "random:")),

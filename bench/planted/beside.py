@@ -15,6 +15,7 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -26,12 +27,9 @@ import django
 django.setup()
 
 from awmenv.blockers import BadRegistry, matched, read_blockers  # noqa: E402
-from bench.planted import asking, corrected, sampled, shares, truth  # noqa: E402
+from bench.planted import asking, corrected, decisive, learning, rows, sampled, shares, stored, truth, waits  # noqa: E402
 from bench.planted.case import Kept, PlantedCase, World, pool  # noqa: E402
 from bench.planted.corrected import drawn_arm  # noqa: E402
-from curriculum.rules import levels, ratio  # noqa: E402
-from curriculum.rules.levels import Counted  # noqa: E402
-from curriculum.rules.ratio import Measured, Phase  # noqa: E402
 from experts.metrics import statistics  # noqa: E402
 from experts.metrics.statistics import Asked, Proportion  # noqa: E402
 from reviews.statistics import agreement  # noqa: E402
@@ -62,8 +60,27 @@ def alpha_of(accepted: float, right: float = 0.9) -> float:
 
 def alpha_covers(items: int, accepted: float, right: float = 0.9) -> World:
     def play(dice: random.Random) -> bool | None:
-        low, high = agreement.interval(judged_items(dice, items, accepted, right))
+        rows = judged_items(dice, items, accepted, right)
+        low, high = agreement.interval(rows, [f"{place}" for place in range(items)])
         return None if low is None or high is None else low <= alpha_of(accepted, right) <= high
+
+    return play
+
+
+def alpha_of_tasks_covers(tasks: int, each: int, clear: float) -> World:
+    """Half of the tasks are to be accepted. In clear ones judges are always right, in the others they guess."""
+
+    def play(dice: random.Random) -> bool | None:
+        items, of_task = [], []
+        for task in range(tasks):
+            right, accepted = 1.0 if dice.random() < clear else 0.5, dice.choice([0.0, 1.0])
+            items += judged_items(dice, each, accepted, right)
+            of_task += [f"{task}"] * each
+        figures = agreement.agreement(items, of_task)
+        if figures.alpha_low is None or figures.alpha_high is None:
+            return None
+        # half of all labels are accept, so that chance alone differs in half of the items
+        return figures.alpha_low <= clear <= figures.alpha_high
 
     return play
 
@@ -203,7 +220,7 @@ def share_covers(tries: int, nothing: float) -> World:
         if not pairs:
             return None
         arms = [(fork.treated, fork.control) for _, fork in pairs]
-        _, low, high = worth.share_wrong([(worth.worth_of(*both, prior).wrong, *both) for both in arms])
+        _, low, high = worth.share_wrong([worth.worth_of(*both, prior).wrongs for both in arms])
         wrong = sum(not effect or (effect > 0) != (fork.verdict == "better") for effect, fork in pairs)
         return low <= wrong / len(pairs) <= high
 
@@ -287,63 +304,6 @@ def random_covers(rate: float) -> World:
     return play
 
 
-def group_of(dice: random.Random, rate: float, alike: float) -> int:
-    """Return how many of 8 rollouts of a task do what a rollout does at this rate, if this much of it is the task's."""
-    own = dice.random() < rate if alike == 1 else dice.betavariate(*(one * (1 / alike - 1) for one in (rate, 1 - rate)))
-    return sum(dice.random() < own for _ in range(8))
-
-
-def help_of(dice: random.Random, rates: Sequence[float], groups: int, alike: float) -> list[Phase]:
-    """Return the phases of steps with these rates of format errors, and of the step after them."""
-    errors = [sum(group_of(dice, rate, alike) for _ in range(groups)) for rate in rates]
-    measured = [Measured(step, 8 * groups, one) for step, one in enumerate(errors, 1)]
-    return [one.phase for one in ratio.history(measured, size=8)]
-
-
-def help_changes(rate: float, before: float, groups: int, alike: float) -> World:
-    """Bring a learner to a boundary from `before`, and leave it there for 100 steps."""
-
-    def play(dice: random.Random) -> bool | None:
-        seen = help_of(dice, [before] * 150 + [rate] * 100, groups, alike)[150:]
-        return len(set(seen)) > 1
-
-    return play
-
-
-def help_follows(before: float, rate: float, groups: int, within: int) -> World:
-    """Change the rate of a learner for good: whether the phase has followed within these steps."""
-
-    def play(dice: random.Random) -> bool | None:
-        at = Phase.SCAFFOLD if rate > 0.7 else Phase.INDEPENDENCE if rate < 0.4 else Phase.BALANCED
-        return help_of(dice, [before] * 50 + [rate] * within, groups, 0.3)[-1] == at
-
-    return play
-
-
-def level_opens(rate: float, groups: int, alike: float, steps: int) -> World:
-    """Play the steps of a level whose tasks have this mean: whether its gate opens the next one."""
-
-    def play(dice: random.Random) -> bool | None:
-        episodes = []
-        for step in range(steps):
-            for place in range(step * groups, (step + 1) * groups):
-                complete = group_of(dice, rate, alike)
-                episodes += [Counted(f"{place % 20}", number < complete, step) for number in range(8)]
-        return levels.gate(episodes[::-1], 20).opens_next
-
-    return play
-
-
-def far_behind(rate: float, alike: float) -> World:
-    """Look at a run that is not behind after each of 100 steps of 16 groups."""
-
-    def play(dice: random.Random) -> bool | None:
-        rates = [group_of(dice, rate, alike) / 8 for _ in range(1600)]
-        return levels.ENOUGH in levels.sums(levels.TRIGGER_BELOW - one for one in rates)
-
-    return play
-
-
 WORDS = [f"word{number}" for number in range(200)]
 
 
@@ -366,15 +326,20 @@ def _holds(share: Proportion, truth: float) -> bool | None:
 
 def cases() -> Iterator[PlantedCase]:
     """Yield every case, by subject."""
-    for items, accepted, right in (
-        (20, 0.5, 0.9),
-        (20, 0.9, 0.95),
-        (20, 0.95, 0.98),
-        (40, 0.95, 0.98),
-        (100, 0.9, 0.95),
+    # few worlds with a rare label have an interval
+    for items, accepted, right, part in (
+        (20, 0.5, 0.9, 0.475),
+        (20, 0.9, 0.95, 3),
+        (20, 0.95, 0.98, 40),
+        (40, 0.95, 0.98, 2),
+        (100, 0.9, 0.95, 0.3),
     ):
         world = f"{items} items, {accepted:.0%} accepted, judges right in {right:.0%}"
-        yield PlantedCase("Interval of alpha", world, alpha_covers(items, accepted, right), covers=True, share=0.3)
+        yield PlantedCase("Interval of alpha", world, alpha_covers(items, accepted, right), covers=True, share=part)
+    for tasks, each, clear in ((6, 10, 0.5), (12, 10, 0.8), (20, 10, 0.9), (30, 4, 0.7)):
+        world = f"{tasks} tasks x {each} items, judges are right in {clear:.0%} of the tasks and guess in the others"
+        play = alpha_of_tasks_covers(tasks, each, clear)
+        yield PlantedCase("Interval of alpha", world, play, covers=True, share=0.3)
     for tasks, seeds in ((12, 8), (24, 4), (96, 1)):
         world = f"{tasks} tasks x {seeds} episodes"
         yield PlantedCase("Metrics: episode completed", world, tasks_covered(tasks, seeds), covers=True)
@@ -386,31 +351,33 @@ def cases() -> Iterator[PlantedCase]:
         yield PlantedCase("Metrics: median wait", world, waits_covered(1, deadline), covers=True)
     for effect, roots, tries in ((0.1, 60, 2), (0.12, 24, 4)):
         world = f"effect of {100 * effect:.0f} points, {roots} roots x {tries}, five places"
-        yield PlantedCase("Campaign: interval", world, campaign_covers(effect, roots, tries), covers=True, share=0.3)
+        yield PlantedCase("Campaign: interval", world, campaign_covers(effect, roots, tries), covers=True, share=0.8)
     for tries in (4, 8, 16, 32):
         yield PlantedCase("Fork: better or worse", f"no effect, {tries} v {tries}", fork_without_effect(tries))
     for tries, forks in ((8, 12), (16, 12), (32, 30)):
         world = f"no effect, {forks} forks of {tries} v {tries}, each after the last was read"
-        yield PlantedCase("Fork: better or worse", world, forks_in_order(tries, forks))
+        yield PlantedCase("Fork: better or worse", world, forks_in_order(tries, forks), share=0.475)
     world = "no effect, ten of the same words, each a turn further"
-    yield PlantedCase("Campaign: shown", world, turns_further, share=0.3)
+    yield PlantedCase("Campaign: shown", world, turns_further, share=0.475)
     for tries, nothing in ((4, 0.6), (8, 0.6), (16, 0.6), (4, 0.0), (8, 0.0)):
         effects = f"{nothing:.0%} of changes do nothing" if nothing else "all help by 25 points"
         world = f"{tries} v {tries}, {effects}"
-        yield PlantedCase("Pair: interval of worth", world, worth_covers(tries, nothing), covers=True, share=0.3)
+        yield PlantedCase("Pair: interval of worth", world, worth_covers(tries, nothing), covers=True, share=0.475)
     for tries, nothing in ((8, 0.6), (16, 0.6), (16, 0.0)):
         effects = f"{nothing:.0%} of changes do nothing" if nothing else "all help by 25 points"
         world = f"300 forks of {tries} v {tries}, {effects}"
-        yield PlantedCase("Card: share of wrong pairs", world, share_covers(tries, nothing), covers=True, share=0.1)
+        yield PlantedCase("Card: share of wrong pairs", world, share_covers(tries, nothing), covers=True, share=0.3)
     for rollouts, nothing in ((2, 0.6), (4, 0.6), (8, 0.6), (8, 0.0)):
         world = f"{rollouts} rollouts, {nothing:.0%} of differences do nothing"
-        yield PlantedCase("Siblings: interval of worth", world, siblings_cover(rollouts, nothing), covers=True)
+        yield PlantedCase("Siblings: interval of worth", world, siblings_cover(rollouts, nothing), covers=True, share=2)
     world = "100 tasks, 15 points worse, what it lost is repaired until it won as much"
-    yield PlantedCase("Erratum: interval of a run", world, repaired_covers, covers=True, share=0.2)
+    yield PlantedCase("Erratum: interval of a run", world, repaired_covers, covers=True, share=0.475)
     world = "16 v 16, 25 points worse, what it lost is repaired until it won as much"
     yield PlantedCase("Erratum: interval of a fork", world, repaired_fork_covers, covers=True)
     yield from corrected.cases()
+    yield from decisive.cases()
     yield from shares.cases()
+    yield from waits.cases()
     for rate in (0.1, 0.2, 0.3, 0.4):
         world = f"{rate:.0%} of turns, from 600 episodes drawn at 20%"
         yield PlantedCase("Curve: random offers", world, random_covers(rate), covers=True, share=0.3)
@@ -419,45 +386,20 @@ def cases() -> Iterator[PlantedCase]:
         for tasks, seeds, drawn in ((60, 1, 60), (60, 4, 80), (150, 1, 80)):
             sizes = f"{tasks} tasks x {seeds}, {drawn} of {2 * tasks * seeds} drawn"
             play = sampled.covers(tasks, seeds, drawn, errors)
-            yield PlantedCase("Corrected difference", f"{world}; {sizes}", play, covers=True, share=0.3)
+            yield PlantedCase("Corrected difference", f"{world}; {sizes}", play, covers=True, share=0.475)
             play = sampled.is_on_a_wrong_side(tasks, seeds, drawn, errors)
-            yield PlantedCase("Corrected difference: on a wrong side of 0", f"{world}; {sizes}", play, share=0.3)
+            yield PlantedCase("Corrected difference: on a wrong side of 0", f"{world}; {sizes}", play, share=0.475)
         play = sampled.rate_covers(150, 1, 80, errors)
-        yield PlantedCase("Corrected rate", f"{world}; 150 tasks x 1, 80 of 300 drawn", play, covers=True, share=0.3)
-    yield PlantedCase("Arm against itself: better or worse", "60 tasks x 4", sampled.itself_says, share=0.3)
-    yield from curriculum_cases()
+        yield PlantedCase("Corrected rate", f"{world}; 150 tasks x 1, 80 of 300 drawn", play, covers=True, share=0.475)
+    yield PlantedCase("Arm against itself: better or worse", "60 tasks x 4", sampled.itself_says, share=0.475)
+    yield from learning.cases()
+    yield from stored.cases()
     yield PlantedCase("Metrics: used per hour", "12 episodes of 5 asks", rate_covered, covers=True)
 
 
-def curriculum_cases() -> Iterator[PlantedCase]:
-    """Yield what the curriculum does by noise, and how long it takes to do what it should. Groups have 8 rollouts."""
-    for alike in (0.3, 1.0):
-        for groups in (2, 16):
-            for rate, before in ((0.7, 0.9), (0.4, 0.5)):
-                world = f"stays at {rate:.0%} for 100 steps of {groups} groups, {alike:.0%} alike"
-                play = help_changes(rate, before, groups, alike)
-                yield PlantedCase("Curriculum: help changes", world, play, share=0.3)
-        for rate in (0.2, 0.25):
-            world = f"a level at {rate:g}, 200 steps of 16 groups, {alike:.0%} alike"
-            yield PlantedCase("Curriculum: level opens", world, level_opens(rate, 16, alike, 200), share=0.1)
-        world = f"a run at 0.1, 100 steps of 16 groups, {alike:.0%} alike"
-        yield PlantedCase("Curriculum: recommended", world, far_behind(0.1, alike), share=0.3)
-    for before, rate, groups, within in HELP_FOLLOWS:
-        world = f"from {before:.0%} to {rate:.0%}, within {within} steps of {groups} groups"
-        yield PlantedCase("Curriculum: help follows", world, help_follows(before, rate, groups, within), True, 0.3)
-    for rate, groups, within in LEVEL_OPENS:
-        world = f"a level at {rate:g}, within {within} steps of {groups} groups"
-        play = level_opens(rate, groups, 0.3, within)
-        yield PlantedCase("Curriculum: level that is ready", world, play, True, 0.3)
-
-
-HELP_FOLLOWS = ((0.9, 0.5, 16, 10), (0.9, 0.3, 16, 30), (0.5, 0.8, 16, 30), (0.9, 0.5, 2, 60))
-LEVEL_OPENS = ((0.5, 16, 6), (0.7, 16, 3), (0.5, 2, 45))
-
-
-def counted(place: int, repeats: int) -> tuple[int, int]:
+def counts(place: int, repeats: int) -> tuple[int, int]:
     """Count the case at this place; worlds are functions, which no other process is sent."""
-    return list(cases())[place].counted(repeats)
+    return list(cases())[place].counts(repeats)
 
 
 def main() -> None:
@@ -465,33 +407,47 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=1000)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", default="", help="cases whose subject begins so; writes no page")
+    parser.add_argument("--stored", action="store_true", help="only cases with rows in a database; writes no page")
     parser.add_argument("--output", type=Path, default=TABLE)
     asked = parser.parse_args()
     kept, begun = Kept("beside"), time.monotonic()
-    chosen = [(place, case) for place, case in enumerate(cases()) if case.subject.startswith(asked.only)]
-    keys = {place: (case.subject, case.world, asked.repeats) for place, case in chosen}
-    with pool(asked.processes) as workers:
-        missing = {
-            workers.submit(counted, place, asked.repeats): place for place, _ in chosen if keys[place] not in kept
-        }
-        for future in as_completed(missing):
-            place = missing[future]
+    chosen = {
+        place: case
+        for place, case in enumerate(cases())
+        if case.subject.startswith(asked.only) and case.stored >= asked.stored
+    }
+    keys = {place: (case.subject, case.world, asked.repeats) for place, case in chosen.items()}
+    missing = [place for place in chosen if keys[place] not in kept]
+    needs_rows = any(chosen[place].stored for place in missing)
+    with rows.database() if needs_rows else nullcontext(), pool(asked.processes) as workers:
+        submitted = {workers.submit(counts, place, asked.repeats): place for place in missing}
+        for future in as_completed(submitted):
+            place = submitted[future]
             kept.keep(keys[place], future.result())
-            print(row_of(dict(chosen)[place], *kept[keys[place]]), flush=True)
-    rows = [(case, *kept[keys[place]]) for place, case in chosen]
-    if not asked.only:
+            print(row_of(chosen[place], asked.repeats, *kept[keys[place]]), flush=True)
+    lines = [(case, asked.repeats, *kept[keys[place]]) for place, case in chosen.items()]
+    if len(lines) == len(list(cases())):
         how = f"`python -m bench.planted.beside --repeats {asked.repeats}`: {kept.took(begun)}"
-        asked.output.write_text(page([row_of(*row) for row in rows], how), encoding="utf-8")
+        asked.output.write_text(page([row_of(*line) for line in lines], how), encoding="utf-8")
         kept.forget()
-    if wrong := [row_of(case, part, of) for case, part, of in rows if not case.holds(part, of)]:
+    wrong = [
+        row_of(case, repeats, part, said)
+        for case, repeats, part, said in lines
+        if not case.holds(part, said if case.covers else case.worlds(repeats))
+    ]
+    if wrong:
         raise SystemExit("beyond three Monte Carlo errors:\n" + "\n".join(wrong))
 
 
-def row_of(case: PlantedCase, part: int, of: int) -> str:
+def row_of(case: PlantedCase, repeats: int, part: int, said: int) -> str:
+    """Return the line of a case. Where nothing is said, nothing is false and nothing covers."""
+    worlds = case.worlds(repeats)
+    of = said if case.covers else worlds
     share = part / of if of else 0.0
     error = 100 * math.sqrt(share * (1 - share) / of) if of else 0.0
+    numbers = f"{100 * share:.1f} | {error:.1f}" if said else "withheld | "
     what = "covers" if case.covers else "false"
-    return f"| {case.subject} | {case.world} | {what} | {of:,} | {100 * share:.1f} | {error:.1f} |"
+    return f"| {case.subject} | {case.world} | {what} | {worlds:,} | {said:,} | {numbers} |"
 
 
 def page(lines: list[str], how: str) -> str:
@@ -499,11 +455,15 @@ def page(lines: list[str], how: str) -> str:
         "# Planted truth beside runs",
         "",
         "The last run of `make planted` for statements beside those of runs. A word may be false in at most 5% of",
-        "worlds, an interval must cover the truth in at least 93%, within three Monte Carlo errors. Worlds without one",
-        "are not counted.",
+        "worlds. An interval, or a number that is exact, must hold the truth in at least 93% of those that say it.",
+        "Each has three Monte Carlo errors of room.",
         "",
-        "| what is said | planted world | kind | worlds | percent | Monte Carlo error |",
-        "| --- | --- | --- | ---: | ---: | ---: |",
+        "- *Say it* counts worlds with a statement. In the others it is withheld, which is never false.",
+        "- Worlds of a server, of erasing, of a model that repeats itself and of edited answers have rows in a",
+        "  database. The product's own functions write, erase and read them.",
+        "",
+        "| what is said | planted world | kind | worlds | say it | percent | Monte Carlo error |",
+        "| --- | --- | --- | ---: | ---: | ---: | ---: |",
     ]
     return "\n".join([*head, *lines, "", f"{how}.", ""])
 

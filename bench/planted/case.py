@@ -30,6 +30,10 @@ READ = (
     "runs",
     "awmclient/asking",
     "awmenv/blockers.py",
+    "awmweb/erasing",
+    "episodes",
+    "experts/record",
+    "exports/select",
 )
 """The code on which counts depend: folders and modules."""
 World = Callable[[random.Random], bool | None]
@@ -40,20 +44,29 @@ World = Callable[[random.Random], bool | None]
 class PlantedCase:
     """A sentence or number in one planted world. If it `covers`, at least 93% must hold: an interval the truth, a
     delay its limit; else at most 5% may be false. `share` is the part of the repeats that is made: less in slow
-    worlds."""
+    worlds, more where few of them say anything. Those that are `stored` have rows in a database (`stored.py`)."""
 
     subject: str
     world: str
     play: World
     covers: bool = False
     share: float = 1.0
+    stored: bool = False
 
     def counted(self, repeats: int) -> tuple[int, int]:
-        """Return how many of these repeats were false or covered, and how many said something."""
-        dice = (random.Random(f"{self.subject}/{self.world}/{number}") for number in range(int(repeats * self.share)))
-        results = [seen for seen in map(self.play, dice) if seen is not None]
+        """Return how many of these repeats were false or covered, and of how many."""
+        part, said = self.counts(repeats)
         # where nothing is said, nothing is false
-        return sum(results), len(results) if self.covers else int(repeats * self.share)
+        return part, said if self.covers else self.worlds(repeats)
+
+    def counts(self, repeats: int) -> tuple[int, int]:
+        """Return how many of these repeats were false or covered, and how many said something."""
+        dice = (random.Random(f"{self.subject}/{self.world}/{number}") for number in range(self.worlds(repeats)))
+        results = [seen for seen in map(self.play, dice) if seen is not None]
+        return sum(results), len(results)
+
+    def worlds(self, repeats: int) -> int:
+        return int(repeats * self.share)
 
     def holds(self, part: int, of: int) -> bool:
         """Return whether the limit is kept, within three Monte Carlo errors."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from bench.planted import draws, truth
 from bench.planted.case import PlantedCase, World
 from runs.show.comparison import evaluate
-from runs.statistics import campaigned, forked, offers, rereading
+from runs.statistics import campaigned, forked, offers, rereading, worth
 from runs.statistics.campaigned import CampaignFinding, RootPair
 from runs.statistics.forked import ForkArm, ForkFinding
 from runs.statistics.offers import Effect
@@ -62,6 +63,28 @@ def run_price(tasks: int, *, repaired: bool) -> World:
         )
         read = rereading.contrast(now, first, {truth.TREATED: len(opened)}) if repaired else first
         return price_covers(read.price, MINUTES / run.truth)
+
+    return play
+
+
+def shared_price(tasks: int) -> World:
+    """Read the price where an answer goes to twelve tasks: it adds 40 points to all of them or nothing, and takes as
+    many minutes for each."""
+
+    def play(dice: random.Random) -> bool | None:
+        run = truth.planted(tasks, 1, "even", f"shared price/{dice.random()}")
+        answers = [(dice.choice([0.0, 2 * UPLIFT]), MINUTES * dice.uniform(0.4, 1.6)) for _ in range(-(-tasks // 12))]
+        tries = []
+        for each in run.tries:
+            number = each.position // 12
+            gain, minutes = answers[number]
+            if each.arm == truth.CONTROL:
+                tries.append(replace(each, complete=dice.random() < 0.3))
+            else:
+                complete, read = dice.random() < 0.3 + gain, frozenset({f"{number}"})
+                tries.append(replace(each, complete=complete, human_s=60 * minutes, shared=read))
+        (contrast,), _ = evaluate(run.said, tries)
+        return price_covers(contrast.price, MINUTES / UPLIFT)
 
     return play
 
@@ -151,10 +174,7 @@ def share_wrong_covers(tries: int) -> World:
         pairs = [(effect, fork) for effect, fork in seen if fork.verdict]
         if not pairs:
             return None
-        readings = [
-            ((fork.treated, fork.control), rereading.worth(fork, *priors).wrong, fork.first) for _, fork in pairs
-        ]
-        _, low, high = rereading.share_wrong([(wrong, now, old or now) for now, wrong, old in readings])
+        _, low, high = worth.share_wrong([rereading.worth(fork, *priors).wrongs for _, fork in pairs])
         wrong = sum(not effect or (effect > 0) != (fork.verdict == "better") for effect, fork in pairs)
         return low <= wrong / len(pairs) <= high
 
@@ -181,21 +201,25 @@ def worth_covers(tries: int) -> World:
 
 
 def cases() -> Iterator[PlantedCase]:
+    case = partial(PlantedCase, share=0.475)
     for tasks in (60, 150):
         world = f"{tasks} tasks, 20 points and 5 minutes more"
-        yield PlantedCase("Price: interval", world, run_price(tasks, repaired=False), covers=True)
+        yield case("Price: interval", world, run_price(tasks, repaired=False), covers=True)
         play = run_price(tasks, repaired=True)
-        yield PlantedCase("Erratum: price of a run", f"{world}, half of what it lost is repaired", play, covers=True)
+        yield case("Erratum: price of a run", f"{world}, half of what it lost is repaired", play, covers=True)
+    for tasks in (150, 300):
+        world = f"{tasks} tasks, 20 points and 5 minutes more, one answer for twelve of them"
+        yield case("Price: interval", world, shared_price(tasks), covers=True)
     half = "half of what one side lost is repaired"
     world = f"200 episodes, 20 points more, {half}"
-    yield PlantedCase("Erratum: interval of help by draw", world, offer_covers, covers=True)
-    yield PlantedCase("Erratum: price of help by draw", f"{world}, 5 minutes each", offer_price, covers=True)
-    yield PlantedCase("Erratum: help by draw shown", f"200 episodes, no effect, {half}", offer_shown)
+    yield case("Erratum: interval of help by draw", world, offer_covers, covers=True)
+    yield case("Erratum: price of help by draw", f"{world}, 5 minutes each", offer_price, covers=True)
+    yield case("Erratum: help by draw shown", f"200 episodes, no effect, {half}", offer_shown)
     roots = "24 roots x 4"
-    yield PlantedCase("Erratum: interval of a campaign", f"{roots}, 15 points more, {half}", campaign_covers, True)
-    yield PlantedCase("Erratum: campaign shown", f"{roots}, no effect, {half}", campaign_shown)
+    yield case("Erratum: interval of a campaign", f"{roots}, 15 points more, {half}", campaign_covers, True)
+    yield case("Erratum: campaign shown", f"{roots}, no effect, {half}", campaign_shown)
     for tries in (8, 16):
         world = f"100 forks of {tries} v {tries}, 60% do nothing, what a pair's better arm lost is repaired"
-        yield PlantedCase("Erratum: interval of worth", world, worth_covers(tries), covers=True)
+        yield case("Erratum: interval of worth", world, worth_covers(tries), covers=True)
         world = f"300 forks of {tries} v {tries}, 60% do nothing, what half of the better arms lost is repaired"
-        yield PlantedCase("Erratum: share of wrong pairs", world, share_wrong_covers(tries), covers=True, share=0.1)
+        yield case("Erratum: share of wrong pairs", world, share_wrong_covers(tries), covers=True, share=0.2)

@@ -259,6 +259,8 @@ class Hub:
             topic, kind, key, payload = line.split(" ", 3)
             if topic == events.ALL_TOPICS:
                 self._tell_all(GAP)
+            elif topic in self._topics and kind == events.WAKE:
+                self._deliver(topic, Payload(payload))
             elif topic in self._topics:
                 is_listed = kind == events.LAST and topic.startswith("queue:")
                 (self._later if is_listed else self._soon).add(topic, kind, key, payload)

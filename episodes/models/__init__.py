@@ -29,6 +29,7 @@ from episodes.models.kinds import (
     StepKind,
 )
 from episodes.models.outcomes import (
+    COMPLETE,
     Certificate,
     Erratum,
     OutcomeHold,
@@ -37,6 +38,7 @@ from episodes.models.outcomes import (
     Rejudging,
     VerifierOutcome,
     VerifierVersion,
+    counted_as,
     found_here,
 )
 from episodes.models.pictures import Picture, PictureUse
@@ -44,6 +46,7 @@ from episodes.models.splits import Split, SplitTask
 from episodes.models.steps import AppendOnly, EpisodeEvent, Step
 
 __all__ = [
+    "COMPLETE",
     "AGAIN",
     "AppendOnly",
     "BranchArm",
@@ -87,5 +90,6 @@ __all__ = [
     "VerifierVersion",
     "Wheel",
     "WheelOrder",
+    "counted_as",
     "found_here",
 ]

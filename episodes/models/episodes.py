@@ -90,7 +90,7 @@ def _took(none: float) -> Any:
 
 
 SORTED_BY = {
-    "length": _marks("ruweolafdcn"),
+    "length": _marks("ruweqolafdcn"),
     "asks": _marks("olafdc"),
     "duration": _took(LAST),
     "-duration": _took(-LAST),
@@ -224,7 +224,7 @@ class Episode(models.Model):
                     condition=Q(state__in=ENDED_STATES),
                     name=f"ended_by_{name}",
                 )
-                for name, value in zip(("length", "asks", "fastest", "slowest"), SORTED_BY.values(), strict=True)
+                for name, value in zip(("actions", "asks", "fastest", "slowest"), SORTED_BY.values(), strict=True)
             ),
             # the sweep asks for silent ones in all projects
             models.Index(fields=["state", "heartbeat_at"], name="episodes_by_heartbeat"),

@@ -9,9 +9,11 @@ from awmclient.schema import NOT_COUNTED
 from awmenv.health import Health
 from awmenv.offers import OF_ENVIRONMENT
 from episodes.models.episodes import Episode, Run
-from episodes.models.kinds import RUN_HERE, Origin
+from episodes.models.kinds import RUN_HERE, EpisodeState, Origin
 from episodes.models.steps import AppendOnly
 from people.models import IdField, JsonText, Project
+
+COMPLETE = "complete"
 
 
 def found_here(outcome: str = "", episode: str = "episode__") -> Q:
@@ -20,6 +22,18 @@ def found_here(outcome: str = "", episode: str = "episode__") -> Q:
     the outcome and to its episode."""
     of_environment = Q(**{f"{outcome}source": "reported", f"{episode}origin__in": RUN_HERE})
     return Q(**{f"{outcome}source": "verifier"}) | of_environment
+
+
+def counted_as(state: str, fault: str, reward_type: str | None = None, assisted: bool = False) -> bool | None:
+    """Return whether an episode counts as complete or as not complete, in a run as on *Metrics*; None if it counts as
+    neither, or is open."""
+    if assisted:
+        return None
+    if state == EpisodeState.FAILED:
+        return False if fault == "policy" else None
+    if state != EpisodeState.FINISHED or reward_type is None or reward_type in NOT_COUNTED:
+        return None
+    return reward_type == COMPLETE
 
 
 class OutcomeQuerySet(models.QuerySet["VerifierOutcome"]):

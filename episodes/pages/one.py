@@ -187,6 +187,7 @@ def connect(request: MemberRequest) -> HttpResponse:
         "may_issue": holds(actor, may_issue_tokens),
         "snippet": SNIPPET.format(**here),
         "mcp_snippet": MCP_SNIPPET.format(**here),
+        "hook_snippet": HOOK_SNIPPET.format(**here),
     }
     return render(request, "awmweb/connect.html", context, status=422 if problem else 200)
 
@@ -220,6 +221,12 @@ async def main() -> None:
 
 
 asyncio.run(main())
+"""
+
+HOOK_SNIPPET = """python3 -m venv ~/.awmclient
+~/.awmclient/bin/pip install ./awmclient
+export AWMWEB_TOKEN={token} PATH=~/.awmclient/bin:$PATH
+awmclient hook install claude-code --url {url}
 """
 
 MCP_SNIPPET = """{{

@@ -7,6 +7,7 @@
     ask_steps    what an ask does to its episode
     whole        finished episodes, many in one request
     pictures     pictures of steps, uploaded and dropped
+    whole_pictures  those that come with whole episodes
     queueing     many episodes of a run together
     admitting    episodes recorded elsewhere
     indexing     what search finds

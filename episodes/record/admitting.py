@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 from django.db import connection
 from django.db.models import AutoField, F, Model, Value
@@ -17,9 +18,11 @@ from django.db.models.functions import Concat
 
 from episodes.errors import StepsErased
 from episodes.models import Episode, EpisodeEvent, EpisodeState, Origin, VerifierOutcome
+from episodes.record.whole_pictures import Pictured, Sent, attach
 from episodes.stored.arrivals import Arrival
 from people.access import Actor, may_launch, may_record, scoped
 
+NONE_SENT: Sent = MappingProxyType({})
 IMPORTED, RECEIVED, LATE = "imported", "received", "late"
 # A batch has many steps: model instances would cost several times what the database needs for the rows.
 STEPS = "COPY episodes_step (episode_id, seq, kind, body, cut, at) FROM STDIN"
@@ -31,8 +34,9 @@ def known_keys(actor: Actor, keys: Collection[str]) -> dict[str, str]:
     return dict(rows.values_list("key", "pk"))
 
 
-def admit(actor: Actor, arrivals: Sequence[Arrival], *, origin: Origin = Origin.IMPORT) -> None:
-    """Store episodes none of which exists yet. The caller must be in a transaction."""
+def admit(actor: Actor, arrivals: Sequence[Arrival], *, sent: Sent = NONE_SENT, origin: Origin = Origin.IMPORT) -> None:
+    """Store episodes none of which exists yet, with their pictures, of which `sent` came with them. The caller must be
+    in a transaction."""
     is_own = origin == Origin.EXTERNAL
     (may_record if is_own else may_launch)(actor)
     verb = RECEIVED if is_own else IMPORTED
@@ -43,6 +47,7 @@ def admit(actor: Actor, arrivals: Sequence[Arrival], *, origin: Origin = Origin.
     _copy(Episode, episodes)
     with connection.cursor() as cursor, cursor.copy(STEPS) as copy:
         copy.write(b"".join(one.steps for one in arrivals))
+    attach(actor, [Pictured(episode, one.pictures, sent) for episode, one in both])
     outcomes = (VerifierOutcome(episode=one, source=reported, **said.outcome) for one, said in both if said.outcome)
     _copy(VerifierOutcome, outcomes)
     events = (EpisodeEvent(episode=one, verb=verb, actor=actor.name, reason=said.about) for one, said in both)
@@ -60,12 +65,21 @@ def _copy(model: type[Model], rows: Iterable[Model]) -> None:
             copy.write_row([field.get_db_prep_save(field.pre_save(row, True), connection) for field in fields])
 
 
-def add_late(actor: Actor, episode: Episode, letters: str, lines: bytes, about: str) -> None:
-    """Append steps to an episode that was admitted and has ended, as lines for `COPY` with their letters on the strip.
-    The caller must have locked it."""
+def add_late(
+    actor: Actor,
+    episode: Episode,
+    letters: str,
+    lines: bytes,
+    about: str,
+    pictures: Sequence[str] = (),
+    sent: Sent = NONE_SENT,
+) -> None:
+    """Append steps to an episode that was admitted and has ended, as lines for `COPY` with their letters on the strip,
+    and their pictures. The caller must have locked it."""
     may_record(actor)
     if episode.steps_erased_at is not None:
         raise StepsErased
+    attach(actor, [Pictured(episode, pictures, sent)])
     with connection.cursor() as cursor, cursor.copy(STEPS) as copy:
         copy.write(lines)
     Episode.every.filter(pk=episode.pk).update(

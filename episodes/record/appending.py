@@ -22,6 +22,7 @@ from episodes import events
 from episodes.errors import BriefingLate, EpisodeEnded, OtherLoop, PictureMissing, StepConflict, StepsErased
 from episodes.models import RUN_HERE, Episode, EpisodeState, PictureUse, Step, StepKind
 from episodes.stored.entries import StepEntry, is_same, read, refuse_gaps
+from episodes.stored.pictured import names_pictures
 from episodes.visible import trajectory
 from people.access import Actor, holds, is_awmweb, is_id, may_record
 from people.errors import AppError, NotFound, Unauthenticated
@@ -303,11 +304,6 @@ def refuse_late_briefing(episode_id: str, locked_row: LockedEpisode, fresh: Sequ
         raise BriefingLate
     if Step.objects.filter(episode=episode_id, kind__in=NO_BRIEFING_AFTER).exists():
         raise BriefingLate
-
-
-def names_pictures(entry: StepEntry) -> bool:
-    """Return whether a step can have pictures of its own; a result that only looks so is not read for it."""
-    return entry.kind in (StepKind.MESSAGE, StepKind.ASK) and '"pictures":' in entry.text
 
 
 def refuse_missing_pictures(episode_id: str, fresh: Sequence[StepEntry]) -> None:

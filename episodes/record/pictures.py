@@ -7,12 +7,12 @@ deleted as rows are. Leaves reading a file to `stored/decoding.py`, and who sees
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from django.db import connection, transaction
 from django.db.models import Count, Exists, OuterRef, Sum
 
-from awmclient.nouns.pictures import PICTURE_BYTES
+from awmclient.nouns.pictures import PICTURE_BYTES, ImagePart
 from episodes.errors import TooManyPictures
 from episodes.models import Episode, Picture, PictureUse
 from episodes.record.appending import refuse_other_loop, reopen_or_refuse
@@ -45,29 +45,42 @@ def upload(actor: Actor, episode_id: str, data: bytes) -> tuple[Picture, bool]:
         # one upload of an episode at a time, and none beside its erasure: the bounds are counted
         episode = visible_or_404(Episode.every.select_for_update(no_key=True), actor, episode_id)
         reopen_or_refuse(episode, actor)
-        picture = _stored(actor, read)
+        picture = stored_picture(actor, read)
         if PictureUse.objects.filter(episode=episode, picture=picture).exists():
             return picture, False
-        _refuse_more(episode, picture.size)
+        refuse_more(episode, [picture.size])
         PictureUse.objects.create(episode=episode, picture=picture)
         return picture, True
 
 
-def _stored(actor: Actor, read: DecodedPicture) -> Picture:
+def part_of_stored(row: Picture) -> ImagePart:
+    return ImagePart(type="image", blob=row.sha256, media_type=row.media_type, width=row.width, height=row.height)
+
+
+def stored_picture(actor: Actor, read: DecodedPicture) -> Picture:
     """Return the row of a picture, locked, so that it is not dropped before it is used."""
     digest = hashlib.sha256(read.data).hexdigest()
-    row = Picture(project=actor.project, sha256=digest, size=len(read.data), **vars(read))
-    Picture.objects.bulk_create([row], ignore_conflicts=True)
+    insert_pictures(actor, {digest: read})
     rows = Picture.objects.defer("data", "thumbnail").select_for_update(no_key=True)
     if (stored := rows.filter(project=actor.project, sha256=digest).first()) is None:
         raise Busy  # its last episode was erased meanwhile
     return stored
 
 
-def _refuse_more(episode: Episode, size: int) -> None:
+def insert_pictures(actor: Actor, read: Mapping[str, DecodedPicture]) -> None:
+    """Store pictures, given by digest, unless they are stored: one by one and in order, as another request inserts."""
+    for digest, picture in sorted(read.items(), key=lambda item: item[0]):
+        row = Picture(project=actor.project, sha256=digest, size=len(picture.data), **vars(picture))
+        Picture.objects.bulk_create([row], ignore_conflicts=True)
+
+
+def refuse_more(episode: Episode, sizes: Sequence[int]) -> None:
+    """Raise if further pictures of these sizes are too many for an episode, which the caller has locked."""
+    if not sizes:
+        return
     uses = PictureUse.objects.filter(episode=episode)
     stored = uses.aggregate(number=Count("pk"), total=Sum("picture__size", default=0))
-    if stored["number"] >= MOST_PICTURES or stored["total"] + size > MOST_BYTES:
+    if stored["number"] + len(sizes) > MOST_PICTURES or stored["total"] + sum(sizes) > MOST_BYTES:
         raise TooManyPictures(
             f"An episode can have at most {MOST_PICTURES:,} pictures and {MOST_BYTES >> 20} MB of them."
         )

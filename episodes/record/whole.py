@@ -24,7 +24,9 @@ from episodes.record.appending import (
     refuse_late_briefing,
     refuse_missing_pictures,
 )
+from episodes.record.whole_pictures import Pictured, Sent, attach
 from episodes.stored.entries import StepEntry, entries_of_read, refuse_gaps
+from episodes.stored.pictured import named_pictures
 from people.access import Actor, may_record, visible_or_404
 from people.errors import AWAY, AppError
 
@@ -46,19 +48,22 @@ class _New:
     row: Episode
     entries: list[StepEntry]
     said: WholeEpisode
+    sent: Sent
 
 
 Result = Recorded | AppError
 
 
-def record_whole(actor: Actor, batch: Sequence[WholeEpisode]) -> list[Result]:
-    """Record finished episodes: 1. those with a new key in a few statements for all, 2. the others one by one.
+def record_whole(actor: Actor, batch: Sequence[WholeEpisode], sent: Sequence[Sent] = ()) -> list[Result]:
+    """Record finished episodes: 1. those with a new key in a few statements for all, 2. the others one by one. `sent`
+    are the pictures that came with each.
 
     A refused episode adds nothing, and does not touch the others. The same episode again is known.
     """
     may_record(actor)
     results: dict[int, Result] = {}
-    new = _sort_out(actor, batch, results)
+    sent = sent or [{} for _ in batch]
+    new = _sort_out(actor, batch, sent, results)
     try:
         with transaction.atomic():
             _insert(actor, list(new.values()))
@@ -66,15 +71,17 @@ def record_whole(actor: Actor, batch: Sequence[WholeEpisode]) -> list[Result]:
     except AWAY:
         raise
     # a missing database is no fault of one episode, and trying each alone would fail the same way
-    except (DatabaseError, ValueError):
+    except (DatabaseError, ValueError, AppError):
         # one of them can have caused it, or another request has just used a key: only that one may fail
-        results |= {place: _alone(actor, one.said) for place, one in new.items()}
+        results |= {place: _alone(actor, one.said, one.sent) for place, one in new.items()}
     left = [place for place in range(len(batch)) if place not in results]
-    results |= {place: _alone(actor, batch[place]) for place in left}
+    results |= {place: _alone(actor, batch[place], sent[place]) for place in left}
     return [results[place] for place in range(len(batch))]
 
 
-def _sort_out(actor: Actor, batch: Sequence[WholeEpisode], results: dict[int, Result]) -> dict[int, _New]:
+def _sort_out(
+    actor: Actor, batch: Sequence[WholeEpisode], sent: Sequence[Sent], results: dict[int, Result]
+) -> dict[int, _New]:
     """Return the new episodes by their place. Refusals are added to `results`; known keys are in neither."""
     keys = [one.episode.key for one in batch]
     taken = set(Episode.every.filter(project=actor.project, key__in=keys).values_list("key", flat=True))
@@ -87,13 +94,13 @@ def _sort_out(actor: Actor, batch: Sequence[WholeEpisode], results: dict[int, Re
         # a key that comes twice in one request: the second goes the way of known keys, as a repeat or a conflict
         taken.add(whole.episode.key)
         try:
-            new[place] = _new(actor, whole, runs)
+            new[place] = _new(actor, whole, sent[place], runs)
         except AppError as refusal:
             results[place] = refusal
     return new
 
 
-def _new(actor: Actor, whole: WholeEpisode, runs: dict[str, Run]) -> _New:
+def _new(actor: Actor, whole: WholeEpisode, sent: Sent, runs: dict[str, Run]) -> _New:
     """Check an episode by the rules of the three calls."""
     plan, end = whole.episode, whole.finish
     if plan.run and plan.run not in runs:
@@ -121,8 +128,7 @@ def _new(actor: Actor, whole: WholeEpisode, runs: dict[str, Run]) -> _New:
         ended_at=now,
     )
     refuse_late_briefing(row.pk, LockedEpisode(actor.project.pk, row.state, 0, 0), entries)
-    refuse_missing_pictures(row.pk, entries)
-    return _New(row, entries, whole)
+    return _New(row, entries, whole, sent)
 
 
 def _insert(actor: Actor, new: Sequence[_New]) -> None:
@@ -135,6 +141,9 @@ def _insert(actor: Actor, new: Sequence[_New]) -> None:
         for fresh in new:
             for entry in fresh.entries:
                 copy.write_row((fresh.row.pk, entry.seq, entry.kind, entry.text, entry.cut, entry.at))
+    attach(actor, [Pictured(fresh.row, named_pictures(fresh.entries, fresh.sent), fresh.sent) for fresh in new])
+    for fresh in new:
+        refuse_missing_pictures(fresh.row.pk, fresh.entries)
     EpisodeEvent.objects.bulk_create([event for one in new for event in _history(actor, one)])
     reported = [recording.reported(one.row, one.said.finish.outcome) for one in new if one.said.finish.outcome]
     VerifierOutcome.objects.bulk_create(reported)
@@ -153,13 +162,15 @@ def _history(actor: Actor, fresh: _New) -> list[EpisodeEvent]:
     return [EpisodeEvent(episode=fresh.row, verb=verb, actor=name_of(actor), reason=reason) for verb, reason in lines]
 
 
-def _alone(actor: Actor, whole: WholeEpisode) -> Result:
+def _alone(actor: Actor, whole: WholeEpisode, sent: Sent) -> Result:
     """Record one episode as a live one would be, in one transaction."""
     try:
         with transaction.atomic():
             episode, made = recording.start_episode(actor, whole.episode)
             if whole.steps:
-                append_alone(Append(actor, episode.pk, entries_of_read(whole.steps)))
+                entries = entries_of_read(whole.steps)
+                attach(actor, [Pictured(episode, named_pictures(entries, sent), sent)])
+                append_alone(Append(actor, episode.pk, entries))
             return Recorded(recording.finish(actor, episode.pk, whole.finish), known=not made)
     except AppError as refusal:
         return refusal

@@ -15,6 +15,7 @@ SAID = {
     "u": "no state_diff: whether it changed something is unknown",
     "w": "state changed",
     "e": "refused or failed call",
+    "q": "the arm has no expert; no fault",
     "o": "waiting for an answer",
     "a": "the agent has advice",
     "f": "no expert answered: no advice, or a model's prepared draft",

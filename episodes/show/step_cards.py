@@ -368,8 +368,9 @@ def _ask_card(step: Mapping[str, Any]) -> AskCard:
 def _no_advice(step: Mapping[str, Any], advice: Mapping[str, Any], approvers: Sequence[str]) -> str:
     """Return why no one answered, and who of several people had approved."""
     of = ((step.get("typed") or {}).get("quorum") or {}).get("of")
+    sent = "The agent gets its default." if advice.get("decision") else "No advice was sent."
     so_far = f" {len(approvers)} of {of} approved{': ' + ', '.join(approvers) if approvers else ''}." if of else ""
-    return f"{why_no_answer(str(advice.get('reason') or 'deadline'))}{so_far} No advice was sent."
+    return f"{why_no_answer(str(advice.get('reason') or 'deadline'))}{so_far} {sent}"
 
 
 def _file_links(files: Sequence[Mapping[str, Any]] | None) -> list[FileLink]:

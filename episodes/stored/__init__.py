@@ -7,6 +7,7 @@
     repairs     versions of a verifier, and errata
     trees       how many forks a tree has
     settled     which episodes have ended for good
+    pictured    the pictures that steps name
     decoding    pictures of strangers, in a child
     decode_picture  that child
     attesting   checks signed statements of environment servers

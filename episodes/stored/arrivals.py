@@ -7,7 +7,7 @@ Owns the fields of an episode that a file can set. Leaves reading files to `impo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from awmclient.schema import LIVE_STATES, EpisodeStart, Fault, Outcome, StopReason, Trajectory
 from episodes.stored.entries import StepEntry, aware, entries_of_read
+from episodes.stored.pictured import named_pictures
 from episodes.stored.policies import policy_facts
 from people.errors import Invalid
 from people.models import new_id
@@ -26,20 +27,21 @@ STOP_REASONS: Sequence[str] = get_args(StopReason)
 @dataclass(frozen=True)
 class Arrival:
     """An episode from elsewhere, ready to be stored: the fields of its row and of its outcome as JSON values, the text
-    of its history, and its steps as lines for `COPY`."""
+    of its history, its steps as lines for `COPY`, and the digests of its pictures."""
 
     episode: dict[str, Any]
     outcome: dict[str, Any] | None
     about: str
     steps: bytes
+    pictures: Sequence[str] = ()
 
     @property
     def key(self) -> str:
         return str(self.episode["key"])
 
 
-def arrival_of(start: EpisodeStart, trajectory: Trajectory, about: str) -> Arrival:
-    """Prepare an episode whose values were all read from JSON.
+def arrival_of(start: EpisodeStart, trajectory: Trajectory, about: str, came: Container[str] = ()) -> Arrival:
+    """Prepare an episode whose values were all read from JSON. `came` are the pictures that its file had as data.
 
     Raises:
         Invalid: an ended episode cannot have these values.
@@ -51,7 +53,8 @@ def arrival_of(start: EpisodeStart, trajectory: Trajectory, about: str) -> Arriv
     if [entry.seq for entry in entries] != list(range(1, len(entries) + 1)):
         raise Invalid("Its steps are not numbered 1, 2, 3 without gaps.")
     episode = {**_fields(start, trajectory), **_stretch(entries, trajectory)}
-    return Arrival(episode, _outcome(trajectory), about[:2000], lines_of(episode["id"], entries))
+    pictures = sorted(named_pictures(entries, came))
+    return Arrival(episode, _outcome(trajectory), about[:2000], lines_of(episode["id"], entries), pictures)
 
 
 def lines_of(episode_id: str, entries: Sequence[StepEntry]) -> bytes:

@@ -22,8 +22,8 @@ PIXELS = 24_000_000
 SIDE = 16_384
 THUMBNAILS = ((320, 70), (320, 45), (320, 25), (224, 25), (160, 20), (96, 10))
 """Side and quality, in the order in which they are tried."""
-THUMBNAIL_BYTES = 9_000
-"""A page of 100 pictures has less than 1 MB."""
+THUMBNAIL_BYTES = 8_500
+"""A page of 100 pictures has less than 1 MB with them."""
 MEMORY_BYTES, PROCESSOR_S = 500_000_000, 10
 """A WebP of the most pixels takes 420 MB. The limit of a web process in `deploy/helm` has room for one child."""
 FIRST_TO_GO = "1000"

@@ -7,6 +7,7 @@ loaded by an installation without any.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import signal
 import subprocess
@@ -17,7 +18,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from awmclient.nouns.pictures import ImagePart
 from episodes.stored.decode_picture import NO_PICTURE, TOO_LARGE_TO_READ
 from people.errors import Busy, Invalid
 
@@ -40,6 +43,13 @@ class DecodedPicture:
     height: int
     data: bytes
     thumbnail: bytes
+
+    @property
+    def part(self) -> dict[str, Any]:
+        """The part that a step has of it."""
+        digest = hashlib.sha256(self.data).hexdigest()
+        facts = {"media_type": self.media_type, "width": self.width, "height": self.height}
+        return ImagePart.model_validate({"type": "image", "blob": digest, **facts}).model_dump(exclude_none=True)
 
 
 def decoded(data: bytes, sender: str) -> DecodedPicture:

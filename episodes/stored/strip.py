@@ -38,6 +38,7 @@ MARKS = {
         StepMark("u", "k-unknown", "", "call of unknown effect", "calls of unknown effect"),
         StepMark("w", "k-write", "", "write", "writes"),
         StepMark("e", "k-error", "bad", "error", "errors"),
+        StepMark("q", "k-unasked", "idle", "ask without an expert", "asks without an expert"),
         StepMark("o", "a-open", "fillask", "open ask", "open asks"),
         StepMark("l", "a-leased", "fillask", "claimed ask", "claimed asks"),
         StepMark("a", "a-answered", "fillask", "answered ask", "answered asks"),
@@ -51,8 +52,6 @@ MARKS = {
         StepMark("n", "k-now", "run pulse", "step in progress", "steps in progress"),
     )
 }
-WITHOUT_EXPERT = StepMark("e", "k-error", "idle", "ask without an expert", "asks without an expert")
-"""Of a step whose letter is that of an error, and which is no fault: a baseline's questions end so."""
 _SHOWN = frozenset(code for code, mark in MARKS.items() if not mark.quiet)
 BRIEFED = "b"
 ACTIONS = tuple(code for code in MARKS if code in _SHOWN - {BRIEFED} and not MARKS[code].symbol.startswith("v-"))
@@ -119,6 +118,8 @@ def outcome_letter(reward_type: str) -> str:
 
 
 def _code_of_action(step: Mapping[str, Any]) -> str:
+    if is_refused_ask(step):
+        return "q"  # how the arm is, and no fault; older rows have the letter of an error
     if step.get("error") is not None:
         return "e"
     diff = step.get("state_diff")
@@ -157,11 +158,11 @@ def is_refused_ask(step: Mapping[str, Any]) -> bool:
 
 def last_call(codes: str) -> int:
     """Return the number of the last write of an episode, or without one of its last call; 0 if it made none."""
-    return codes.rfind("w") + 1 or max(codes.rfind(code) for code in "rue") + 1
+    return codes.rfind("w") + 1 or max(codes.rfind(code) for code in "ruqe") + 1
 
 
 def mark_of(step: Mapping[str, Any]) -> StepMark:
-    return WITHOUT_EXPERT if is_refused_ask(step) else MARKS[code_of(step)]
+    return MARKS[code_of(step)]
 
 
 def marks_of(codes: str) -> list[StepMark]:

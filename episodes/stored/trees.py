@@ -56,10 +56,10 @@ def continuations(branches: Sequence[Episode]) -> dict[str, str]:
     branch; equal ones chose the same. Branches without a step of their own are left out."""
     begins = {branch.pk: branch.branch_seq or 0 for branch in branches}
     digests: dict[str, hashlib._Hash] = {}
-    rows = Step.objects.filter(episode__in=begins).order_by("episode", "seq").values_list("episode_id", "seq", "body")
-    for pk, seq, body in rows.iterator():
-        step = json.loads(body)
-        if seq > begins[pk] and by_agent(step):
+    behind = Step.objects.filter(episode__in=begins, seq__gt=min(begins.values(), default=0))
+    for pk, seq, body in behind.order_by("episode", "seq").values_list("episode_id", "seq", "body").iterator():
+        # steps that a branch has from its parent are not parsed
+        if seq > begins[pk] and by_agent(step := json.loads(body)):
             chosen = json.dumps([is_call(step), is_ask(step), *(step.get(name) for name in ACTS)])
             digests.setdefault(pk, hashlib.sha256()).update(chosen.encode("utf-8", "surrogatepass") + b"\n")
     return {pk: digest.hexdigest() for pk, digest in digests.items()}

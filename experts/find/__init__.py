@@ -9,6 +9,7 @@
     panels        what is beside the answer form
     earlier_decisions  earlier decisions on the same tools
     answer_links  links that answer without a session
+    episode_tokens  tokens that ask for one episode
     similar       earlier answers that can help
     pictured      pictures of questions, in words
     attached      files of asks that an actor sees

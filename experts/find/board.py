@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from django.db.models import Aggregate, Case, Count, DurationField, F, Q, QuerySet, When
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
 
 from awmclient.nouns.ask_kinds import ASK_KINDS
 from awmclient.nouns.asks import PersonDecision
@@ -27,7 +28,8 @@ from experts.find.filters import (
     sorted_by,
 )
 from experts.find.reading import NOT_LISTED, asks_of
-from experts.models import CUT_OFF, LATE, Ask, AskStatus, Tier, by_program
+from experts.metrics.records import waits_for_people
+from experts.models import CUT_OFF, LATE, Ask, AskStatus, QuorumDecision, Tier, by_program
 from experts.rules.risk import is_high, only_call
 from experts.rules.sources import BUILT_IN
 from experts.who import advisers, counting, declining, eligibility, policies
@@ -434,37 +436,27 @@ def _why_late(reason: str) -> str:
     return "sent without a claim; saved with the ask"
 
 
-class Median(Aggregate):
-    """The median of a column, computed by PostgreSQL."""
-
-    function = "PERCENTILE_CONT"
-    template = "%(function)s(0.5) WITHIN GROUP (ORDER BY %(expressions)s)"
-    output_field = DurationField()
-
-
 def closed_today(actor: Actor, since: datetime) -> dict[str, Any]:
-    """Return counts of asks since midnight and the median wait of those that people answered, in one query."""
+    """Return counts of asks since midnight, and by when people had answered half of them."""
     answered = Q(status=AskStatus.ANSWERED)
     by_script = by_program("accepted__")
     by_hand = answered & Q(accepted__source="human")
+    decided = QuorumDecision.objects.filter(ask=OuterRef("pk"), author_key__in=actor.keys, counts=True)
     counts = (
         asks_of(actor)
         .filter(created_at__gte=since)
         .aggregate(
             asked=Count("pk"),
             answered=Count("pk", filter=answered),
-            mine=Count("pk", filter=answered & Q(accepted__author_key=actor.key)),
+            mine=Count("pk", filter=answered & (Q(accepted__author_key=actor.key) | Q(Exists(decided)))),
             people=Count("pk", filter=by_hand & ~by_script),
             scripts=Count("pk", filter=by_hand & by_script),
             fell_back=Count("pk", filter=Q(status=AskStatus.FELL_BACK)),
             open=Count("pk", filter=Q(status=AskStatus.OPEN)),
-            # by a case, as Django 6 leaves a filter out of a template of one's own; rows without a value do not count
-            median=Median(Case(When(by_hand & ~by_script, then=F("closed_at") - F("created_at")))),
         )
     )
-    wait: timedelta | None = counts.pop("median")
     models = counts["answered"] - counts["people"] - counts["scripts"]
-    return {**counts, "models": models, "median": wait.total_seconds() if wait is not None else None}
+    return {**counts, "models": models, "wait": waits_for_people(actor, since, timezone.now())}
 
 
 def burn_down(today: dict[str, Any]) -> list[tuple[str, str, int, float, float]]:

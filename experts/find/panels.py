@@ -6,6 +6,7 @@ unsent text. Leaves texts about closed asks to `board.py`. Called by views and b
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -19,7 +20,7 @@ from awmclient.nouns.sources import SOURCES
 from awmclient.schema import ASKS_BACK
 from episodes.models import Episode
 from episodes.show import tables, windows
-from episodes.show.decisions import Decided, decided_lines
+from episodes.show.decisions import Decided, decided_lines, decision_in_words
 from episodes.show.step_cards import call_in_words
 from episodes.stored.strip import actions_in
 from episodes.visible import trajectory
@@ -39,9 +40,10 @@ from experts.models import (
     Tier,
 )
 from experts.rules.call_fit import breaks_in, marked, schema_of, schemas_of
+from experts.rules.decision_fields import drafted
 from experts.rules.risk import is_high, only_call
 from experts.who import advisers, policies
-from experts.who.counting import decided_on
+from experts.who.counting import calls_of_edit, edit_of
 from people.access import Actor, holds, may_set_desk, scoped
 from people.errors import BadJson, NotFound
 from people.models import Membership, display_name
@@ -286,10 +288,10 @@ def written_by(actor: Actor, ask: Ask) -> Written:
         mark = {"drafted_by": draft.drafted_by, "decision": draft.decision}
         return Written(draft.text or "", draft.tool_calls or [], draft.version, draft.saved_at, **mark)
     version = draft.version if draft is not None else 0
-    edited = next((one for one in decided_on(ask) or [] if one.calls), None)
+    edited = edit_of(ask)
     if edited is not None and ask.is_open:
-        decision = {"calls": [one.model_dump() for one in edited.calls or []]}
-        return Written(version=version, note=f"{clean(edited.by)}'s edit", decision=decision)
+        decision = {"calls": calls_of_edit(edited)}
+        return Written(version=version, note=f"{clean(edited.author)}'s edit", decision=decision)
     last = Advice.objects.filter(ask=ask, author_key=actor.key, late=False).order_by("-created_at").first()
     if last is None:
         return Written(version=version)
@@ -377,8 +379,25 @@ def unsent(actor: Actor, ask: Ask) -> Written | None:
     draft = Draft.objects.filter(ask=ask, author_key=actor.key).first()
     if draft is None or not _has_words(draft):
         return None
-    sent_texts = Advice.objects.filter(ask=ask, author_key=actor.key).values_list("text", flat=True)
-    return None if draft.text in list(sent_texts) else written_by(actor, ask)
+    words = words_of_draft(ask, draft)
+    sent = Advice.objects.filter(ask=ask, author_key=actor.key)
+    return None if words in [words_of_draft(ask, one) for one in sent] else Written(words, version=draft.version)
+
+
+def words_of_draft(ask: Ask, draft: Draft | Advice) -> str:
+    """Return an answer as one text, whether it was sent or not."""
+    return words_of(draft.text or "", draft.tool_calls or [], words_of_decision(ask, draft.decision))
+
+
+def words_of_decision(ask: Ask, decision: Mapping[str, Any] | None) -> list[str]:
+    """Return a decision of a draft in words, right or not."""
+    return decision_in_words(ask.typed, drafted(ask.typed, decision)) if ask.typed else []
+
+
+def words_of(text: str, calls: Iterable[Mapping[str, Any]], decided: Iterable[str] = ()) -> str:
+    """Return an answer as one text, its calls or its decision below its text."""
+    lines = [*(call_in_words(call) for call in calls), *decided]
+    return "\n".join([text, *lines] if text else lines)
 
 
 def tags_of(actor: Actor, ask: Ask) -> dict[str, str]:

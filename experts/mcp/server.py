@@ -42,16 +42,15 @@ from episodes.record import recording
 from experts.consumers import until_closed, until_news
 from experts.errors import NoSession, NoSuchMethod
 from experts.mcp import sessions, tasks
-from experts.mcp.callers import caller, refuse
+from experts.mcp.callers import asker, refuse
 from experts.mcp.messages import MOST_BYTES, call_after, message_of
 from experts.models import Ask
 from people.access import Actor, may_record
 from people.errors import AWAY, AppError, NotFound
 from people.http import as_refusal, envelope, respond
-from people.known_tokens import TOKENS
 from people.models import shown
 from people.requests.aside import read_aside
-from people.requests.bodies import Body, HungUp, Receive, Send, bearer_secret, header
+from people.requests.bodies import Body, HungUp, Receive, Send, header
 
 log = logging.getLogger(__name__)
 PROGRESS_S = 10.0
@@ -185,7 +184,7 @@ async def serve(scope: Scope, receive: Receive, send: Send) -> None:
     1. Refuse pages of other origins. 2. Authenticate. 3. Check the right to ask. 4. Dispatch by method.
     """
     try:
-        actor = await caller(scope)
+        actor = await asker(scope)
         may_record(actor)
         await METHODS.get(scope["method"], _refuse_method)(actor, scope, receive, send)
     except HungUp:
@@ -241,7 +240,8 @@ async def _get(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None
 
 async def _delete(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
     session = await in_database(sessions.enter, actor, _session(scope))
-    await in_database(recording.finish, actor, session, Finish(stop_reason="done"))
+    if not actor.episode:  # that of a token for one episode ends with its own loop
+        await in_database(recording.finish, actor, session, Finish(stop_reason="done"))
     await respond(send, 200, {})
 
 
@@ -391,7 +391,7 @@ class Exchange(EventStore):
 
     async def _stay(self) -> None:
         try:
-            self._actor = await TOKENS.actor(bearer_secret(self._scope) or "")
+            self._actor = await asker(self._scope)
             await in_database(sessions.enter, self._actor, self._session)
         except AWAY as error:
             log.warning("database away while a session listens: %s", error)
@@ -466,7 +466,7 @@ class Exchange(EventStore):
     async def _read_task(self, task: str, can_ask: bool) -> tasks.TaskState:
         while True:
             try:
-                self._actor = await TOKENS.actor(bearer_secret(self._scope) or "")
+                self._actor = await asker(self._scope)
                 return await in_database(tasks.read_result, self._actor, task, can_ask)
             except AWAY:
                 await asyncio.sleep(1)
@@ -498,7 +498,7 @@ class Exchange(EventStore):
         """
         while True:
             try:
-                self._actor = await TOKENS.actor(bearer_secret(self._scope) or "")
+                self._actor = await asker(self._scope)
                 return await in_database(sessions.look, self._actor, ask.pk)
             except AWAY:
                 # the deadline has passed, so waiting on helps no one

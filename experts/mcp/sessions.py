@@ -26,6 +26,7 @@ from episodes.models import Episode, Run
 from episodes.record import recording
 from experts.errors import StillOpen
 from experts.find.reading import ask_view
+from experts.mcp.callers import IN_ADDRESS
 from experts.models import Ask, AskStatus
 from experts.record import closing, opening
 from experts.rules.sources import MCP
@@ -110,8 +111,15 @@ def _short(value: Any) -> str:
 
 @transaction.atomic
 def begin(actor: Actor, params: dict[str, Any], query: str) -> str:
-    """Return the episode of a new session. The client gives its name, the address its task and run."""
+    """Return the episode of a new session. The client gives its name, the address its task and run.
+
+    A token of an episode starts none: each of its sessions is that episode.
+    """
     fields: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
+    if actor.episode:
+        if strange := set(fields) - {IN_ADDRESS}:
+            raise Invalid(f"With the token of an episode the address may say {IN_ADDRESS}, and says {min(strange)}.")
+        return enter(actor, actor.episode)
     if strange := set(fields) - ADDRESS:
         raise Invalid(f"The address may say {', '.join(sorted(ADDRESS))}, and says {min(strange)}.")
     if fields.get("task_idx", "").isdecimal():
@@ -148,13 +156,20 @@ def token_id(actor: Actor) -> str:
     return actor.token.pk if actor.token else ""
 
 
+def of_token(actor: Actor) -> dict[str, str]:
+    """Return the filter of the asks of a token: those of its episodes, or of the one that it is for."""
+    own = {"episode": actor.episode} if actor.episode else {}
+    return {"episode__token": token_id(actor), **own}
+
+
 def enter(actor: Actor, session: str) -> str:
     """Return the token's own session.
 
     Every request is a heartbeat, which reopens an episode that was given up as lost. An ended episode counts as not
     found.
     """
-    mine = Episode.objects.filter(key__startswith=OURS, token=token_id(actor))
+    own = {"pk": actor.episode} if actor.episode else {"key__startswith": OURS}
+    mine = Episode.objects.filter(token=token_id(actor), **own)
     episode = recording.heartbeat(actor, visible_or_404(mine, actor, session).pk)
     if not episode.is_live:
         raise NotFound("This session has ended; initialize a new one.")

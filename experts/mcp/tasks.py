@@ -109,7 +109,7 @@ def look(actor: Actor, task: str) -> TaskState:
 def _mine(actor: Actor) -> Any:
     """Return the tasks of this token; another one's are not found."""
     tasks = Ask.objects.select_related("episode").filter(key__startswith=sessions.TASK)
-    return tasks.filter(episode__token=sessions.token_id(actor))
+    return tasks.filter(**sessions.of_token(actor))
 
 
 def _state(actor: Actor, first: Ask) -> TaskState:
@@ -183,7 +183,7 @@ def reply(actor: Actor, message: dict[str, Any]) -> None:
     An answer that comes twice, or late, changes nothing. Without one, the question itself is the advice.
     """
     asked = str(message.get("id")).removeprefix(INPUT)
-    before = visible_or_404(Ask.objects.filter(episode__token=sessions.token_id(actor)), actor, asked)
+    before = visible_or_404(Ask.objects.filter(**sessions.of_token(actor)), actor, asked)
     episode = Episode.objects.select_for_update().get(pk=before.episode_id)
     before = Ask.objects.select_related("accepted", "episode").get(pk=before.pk)
     if not before.key.startswith((sessions.TASK, FOLLOWS)):

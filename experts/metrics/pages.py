@@ -18,7 +18,8 @@ from episodes.show.legend import label_of_no_answer
 from experts.find.board import percent
 from experts.metrics import records
 from experts.metrics.records import TIMES, DeskMetrics, Look
-from experts.metrics.statistics import RATE_FROM_H, Calls, HourlyRate, MetricsLine, Middle, Proportion
+from experts.metrics.statistics import RATE_FROM_H, Calls, HourlyRate, MetricsLine, Proportion
+from experts.metrics.times import NOT_REACHED, Middle
 from people.access import MemberRequest, may_see_metrics, member_required
 from people.text.in_words import duration
 from people.text.plain_text import clean
@@ -29,7 +30,8 @@ COLUMNS = {
     "asks": ("Answers", "answers that agents got, including drafts used at the deadline"),
     "waited": (
         "Wait",
-        "median time from question to answer; asks without an answer would have waited longer; p90 from 10 values",
+        "when half of all asks had an answer, from the question on; those that fell back never got one; "
+        "p90 from 10 values",
     ),
     "took": (
         "Answer time",
@@ -46,7 +48,8 @@ COLUMNS = {
     "drafted": ("Started from a draft", "share of answers that started from a model's draft"),
     "completed": (
         "Episode completed",
-        "share of episodes with the verifier outcome complete; each episode counts once, in the interval each task",
+        "share of the episodes that asked with the verifier outcome complete, so it is no rate of an arm; each episode "
+        "counts once, in the interval each task",
     ),
 }
 BESIDE = {"taken": ("Reused an answer", "share of people's answers that started from an earlier answer")}
@@ -170,7 +173,7 @@ def _middle(middle: Middle) -> tuple[str, tuple[str, ...]]:
     between = [_span(low, high)] if low and high else [f"{low} or more"] if low else []
     p90 = [f"p90 {duration(middle.p90)}"] if middle.p90 is not None else []
     without = [f"{_whole(middle.censored)} without an answer"] if middle.censored else []
-    value = "not reached" if middle.median is None else duration(middle.median)
+    value = NOT_REACHED if middle.median is None else duration(middle.median)
     return value, (f"n = {_whole(middle.n)}", *without, *between, *p90)
 
 

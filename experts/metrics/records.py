@@ -7,6 +7,7 @@ Leaves every metric to `metrics/statistics.py`. Called by the page and the API; 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, time, timedelta
@@ -20,14 +21,24 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from awmclient.nouns.sources import SOURCES
-from awmclient.schema import NOT_COUNTED
-from episodes.models import Episode, Origin, Run, Step, found_here
+from episodes.models import Episode, Origin, Run, Step, counted_as, found_here
 from episodes.stored import run_names
 from episodes.visible import visibility
 from experts.metrics import statistics
 from experts.metrics.adherence import followed, next_call
 from experts.metrics.statistics import Asked, Called, Calls, MetricsLine
-from experts.models import CUT_OFF, Advice, Ask, Decline, ModelCall, is_program
+from experts.metrics.times import Middle
+from experts.models import (
+    CUT_OFF,
+    NONCE_OF_PRESS,
+    Advice,
+    Ask,
+    AskStatus,
+    Decline,
+    ModelCall,
+    QuorumDecision,
+    is_program,
+)
 from people.access import Actor, is_id, may_see_metrics, scoped
 from people.models import Project
 from people.text.plain_text import clean
@@ -44,8 +55,6 @@ TOOLSETS = 30
 CHOICES = 50
 LOOKED_THROUGH = 2_000
 FAULT_WORDS = 120
-GROUP_NONCE = 150
-"""As many characters of a nonce name the answer to a group."""
 TIMES = {"day": ("24 hours", 1), "week": ("7 days", 7), "month": ("30 days", 30), "all": ("All time", None)}
 
 
@@ -73,9 +82,14 @@ class AskRecord(NamedTuple):
     arm: str
     scenario: str
     task_idx: int | None
+    state: str
+    fault: str
+    assisted: bool
+    knowledge: str
     verdict: str | None
     late: list[str]
     passed: list[str]
+    quorum: int
 
 
 COLUMNS = (
@@ -84,8 +98,14 @@ COLUMNS = (
     *("accepted__nonce", "accepted__took_s"),
     *("accepted__drafted_by", "accepted__draft_kept", "accepted__taken_from_id"),
     *("episode__run_id", "episode__arm", "episode__scenario", "episode__task_idx"),
-    "verdict__reward_type",
-    *("late", "passed"),
+    *("episode__state", "episode__fault", "episode__assisted", "episode__knowledge", "verdict__reward_type"),
+    *("late", "passed", "quorum_of"),
+)
+ANSWER = ("source", "author_key", "behind", "author", "nonce", "took_s", "drafted_by", "kept", "taken")
+"""Fields of a record that are of its answer, in the order of `DECIDED`."""
+DECIDED = (
+    *("advice__source", "advice__author_key", "advice__behind", "advice__author", "advice__nonce", "advice__took_s"),
+    *("advice__drafted_by", "advice__draft_kept", "advice__taken_from_id"),
 )
 
 
@@ -173,8 +193,14 @@ def metrics_of(actor: Actor, look: Look, now: datetime) -> DeskMetrics:
     asks = rows[:MOST]
     did = _compared([row for row in asks if row.source and SOURCES[row.source].is_answer and not row.unread][:COMPARED])
     hidden = visibility.withheld(actor, {row.episode for row in asks})
-    together = {_sent_with(row) for row in asks if (row.nonce or "").endswith(f"/{row.pk}")}
-    records = [_asked(row, together, did.get(row.pk, ""), row.episode in hidden) for row in asks]
+    others = _other_decisions(asks)
+    answers = [*asks, *(row for some in others.values() for row in some)]
+    together = {_sent_with(row) for row in answers if (row.nonce or "").endswith(f"/{row.pk}")}
+
+    def asked(row: AskRecord) -> Asked:
+        return _asked(row, together, did.get(row.pk, ""), row.episode in hidden)
+
+    records = [replace(asked(row), decisions=tuple(map(asked, others.get(row.pk, ())))) for row in asks]
     begin, end = look.span(now)
     return DeskMetrics(
         # if the limit cut the list, the period begins with the oldest ask that is counted
@@ -191,19 +217,29 @@ def metrics_of(actor: Actor, look: Look, now: datetime) -> DeskMetrics:
 
 def _rows(actor: Actor, look: Look, now: datetime) -> list[AskRecord]:
     """Return the newest asks, one more than are counted."""
-    # of a person at the wheel, or of another episode's first steps, an outcome says nothing about the advice
-    alone = Q(episode__assisted=False, episode__knowledge="")
-    by_verifier = alone & found_here("episode__outcomes__", "episode__")
-    asks = scoped(Ask.objects.filter(look.within(now)), actor.project).exclude(episode__origin=Origin.BRANCH)
-    asks = asks.annotate(
+    by_verifier = found_here("episode__outcomes__", "episode__")
+    asks = _recorded(actor, look.within(now)).annotate(
         verdict=FilteredRelation("episode__outcomes", condition=by_verifier),
-        asked_s=Extract("created_at", "epoch"),
-        waited_s=Extract(Coalesce("closed_at", now) - F("created_at"), "epoch"),
+        **_times(now),
         unread=IsNull("consumed_at", True),
         late=_authors(Advice.objects.filter(late=True).exclude(reason=CUT_OFF)),
         passed=_authors(Decline.objects.all()),
     )
     return [AskRecord._make(row) for row in asks.order_by("-created_at").values_list(*COLUMNS)[: MOST + 1]]
+
+
+def _other_decisions(rows: list[AskRecord]) -> dict[str, list[AskRecord]]:
+    """Return, by answered approval that needed several people, its record with each decision that counts but is not the
+    accepted one."""
+    several = {row.pk: row for row in rows if row.quorum > 1 and row.status == AskStatus.ANSWERED}
+    others: dict[str, list[AskRecord]] = defaultdict(list)
+    if several:
+        counted = QuorumDecision.objects.filter(ask__in=several, counts=True).exclude(advice=F("ask__accepted"))
+        for pk, *answer in counted.order_by("pk").values_list("ask_id", *DECIDED):
+            # who was late or declined is in the record of the ask
+            other = several[pk]._replace(**dict(zip(ANSWER, answer, strict=True)), late=[], passed=[])
+            others[pk].append(other)
+    return others
 
 
 def _oldest(rows: list[AskRecord]) -> datetime:
@@ -215,6 +251,34 @@ def _authors(rows: QuerySet[Any]) -> ArraySubquery:
     # a line feed parts key and name: a key contains none
     named = Concat("author_key", Value("\n"), "author")
     return ArraySubquery(rows.filter(ask=OuterRef("pk")).annotate(named=named).values("named"))
+
+
+def waits_for_people(actor: Actor, since: datetime, now: datetime) -> Middle:
+    """Return the wait for people of the newest asks since a time."""
+    asks = _recorded(actor, Q(created_at__gte=since)).annotate(**_times(now)).order_by("-created_at")
+    columns = ("asked_s", "waited_s", "status", "accepted__source", "accepted__author_key", "accepted__behind")
+    asked = [
+        Asked("", asked_s=float(at), waited_s=float(took), status=status, source=source or "", behind=_behind(*sent))
+        for at, took, status, source, *sent in asks.values_list(*columns)[:MOST]
+    ]
+    return statistics.waits(asked, for_people=True)
+
+
+def _recorded(actor: Actor, among: Q) -> QuerySet[Ask]:
+    """Return the asks of the project that are counted; those of branches, which are tried again, are not."""
+    return scoped(Ask.objects.filter(among), actor.project).exclude(episode__origin=Origin.BRANCH)
+
+
+def _times(now: datetime) -> dict[str, Any]:
+    """Return when an ask was opened, and how long it waited so far, as annotations."""
+    return {
+        "asked_s": Extract("created_at", "epoch"),
+        "waited_s": Extract(Coalesce("closed_at", now) - F("created_at"), "epoch"),
+    }
+
+
+def _behind(author_key: str | None, behind: str | None) -> str:
+    return "script" if is_program(author_key or "", behind or "") else ""
 
 
 def _names(rows: list[AskRecord]) -> dict[str, str]:
@@ -241,7 +305,7 @@ def _asked(row: AskRecord, together: Collection[str], did: str, is_hidden: bool)
         waited_s=float(row.waited_s),
         source=row.source or "",
         author_key=row.author_key or "",
-        behind="script" if is_program(row.author_key or "", row.behind or "") else "",
+        behind=_behind(row.author_key, row.behind),
         author=row.author or "",
         took_s=row.took_s,
         drafted_by=row.drafted_by or "",
@@ -249,11 +313,16 @@ def _asked(row: AskRecord, together: Collection[str], did: str, is_hidden: bool)
         taken=row.taken is not None,
         read=not row.unread,
         followed=did,
-        # an error of the server, the verifier or its judge says nothing of the episode
-        complete=row.verdict == "complete" if row.verdict not in (None, *NOT_COUNTED) and not is_hidden else None,
+        complete=None if is_hidden else _became(row),
         late_by=_keys(row.late),
         passed_by=_keys(row.passed),
     )
+
+
+def _became(row: AskRecord) -> bool | None:
+    """Return whether the episode counts as complete, as in a run; None after another episode's first steps, which its
+    end depends on, too."""
+    return None if row.knowledge else counted_as(row.state, row.fault, row.verdict, row.assisted)
 
 
 def _answer_of(row: AskRecord, together: Collection[str]) -> str:
@@ -265,7 +334,7 @@ def _answer_of(row: AskRecord, together: Collection[str]) -> str:
 
 def _sent_with(row: AskRecord) -> str:
     """Return author and nonce; asks that follow in a group have its nonce before their own ID (`advising.nonce_of`)."""
-    sent = (row.nonce or "").removesuffix(f"/{row.pk}")[:GROUP_NONCE]
+    sent = (row.nonce or "").removesuffix(f"/{row.pk}")[:NONCE_OF_PRESS]
     return f"{row.author_key}\n{sent}" if sent else ""
 
 
@@ -326,8 +395,12 @@ def _runs(project: Project, asks: list[Asked]) -> dict[str, str]:
 
 def _called(actor: Actor, look: Look, now: datetime) -> list[Called]:
     calls = scoped(ModelCall.objects.filter(look.within(now, "ask__", "at")), actor.project).order_by("-at")
-    rows = calls.values_list("model_key", "tokens", "duration_s", "fault")[:MOST]
-    return [Called(key, tokens, took, clean(fault).strip()[:FAULT_WORDS]) for key, tokens, took, fault in rows]
+    calls = calls.annotate(at_s=Extract("at", "epoch"))
+    rows = calls.values_list("model_key", "tokens", "duration_s", "fault", "at_s")[:MOST]
+    return [
+        Called(key, tokens, took, clean(fault).strip()[:FAULT_WORDS], float(at))
+        for key, tokens, took, fault, at in rows
+    ]
 
 
 def has_asks(actor: Actor) -> bool:

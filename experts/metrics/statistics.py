@@ -1,7 +1,7 @@
 """Statistics of the desk from plain records, each with its count and its 95 % interval.
 
 Pure, without Django. The metrics are descriptive, not causal: asks are not assigned to experts at random. Leaves
-reading the rows to `metrics/records.py` and adherence to `metrics/adherence.py`.
+reading the rows to `metrics/records.py`, adherence to `metrics/adherence.py`, and medians to `metrics/times.py`.
 """
 
 from __future__ import annotations
@@ -9,21 +9,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from awmclient.nouns.sources import source_named
 from experts.metrics.adherence import CANNOT_TELL, FOLLOWED
+from experts.metrics.times import PAUSE_S, Middle, TimeEnd, independent, stretches
 from people.rates import Z, effective, student_quantile, wilson
 
 RATE_FROM_H = 0.25
-P90_FROM = 10
-"""With fewer values a 90th percentile is nearly the maximum."""
-EXACT_TO = 100
 WORDS = 5
-TINY = 1e-9
-"""Shares that differ by less are equal."""
 T = TypeVar("T")
 
 
@@ -36,6 +32,7 @@ class Asked:
     `author`, `took_s`, `drafted_by`, `kept` and `taken` (of an earlier answer)
     belong to the advice that the agent got. `read` is true if the agent read it, `followed` is empty if it was not
     compared. `complete`: the verifier's outcome, None without one. `late_by` and `passed_by` are keys of experts.
+    `decisions`: the same ask with the decision of each further person whom an approval needed.
     """
 
     episode: str
@@ -61,6 +58,7 @@ class Asked:
     complete: bool | None = None
     late_by: tuple[str, ...] = ()
     passed_by: tuple[str, ...] = ()
+    decisions: tuple[Asked, ...] = ()
 
     @property
     def unit(self) -> str:
@@ -75,19 +73,20 @@ class Asked:
 
 @dataclass(frozen=True)
 class Called:
-    """One call of an expert model."""
+    """One call of an expert model, which ended at `at_s`, a time in seconds."""
 
     model_key: str
     tokens: int
     duration_s: float
     fault: str = ""
+    at_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class Proportion:
-    """A count out of a total, with Wilson's interval from two tasks on; None without cases. What belongs to one task is
-    alike and one unit, and units of unequal size are as good as fewer of one size (Kish): counted apart, intervals
-    covered 59 to 89%."""
+    """A count out of a total, with Wilson's interval from two units on; None without cases. What belongs to one task is
+    alike and one unit, and units of unequal size are as good as fewer of one size (Kish). Cases near each other in time
+    are fewer units if they are alike. Counted apart, intervals covered 26 to 89%."""
 
     part: int = 0
     of: int = 0
@@ -103,8 +102,14 @@ class Proportion:
     @classmethod
     def of_asks(cls, asks: Iterable[Asked], has: Callable[[Asked], bool]) -> Proportion:
         """Return the share of asks that have something."""
-        some = list(asks)
-        return cls.of_counts(sum(map(has, some)), len(some), units_of(some))
+        return cls.of_cases((ask, has(ask)) for ask in asks)
+
+    @classmethod
+    def of_cases(cls, cases: Iterable[tuple[Asked, bool]], units: float = math.inf) -> Proportion:
+        """Return the share of cases with a yes, each with its ask. They are not more than this number of units."""
+        some = list(cases)
+        units = min(units, units_of(ask for ask, _ in some), independent((ask.asked_s, yes) for ask, yes in some))
+        return cls.of_counts(sum(yes for _, yes in some), len(some), units)
 
     @classmethod
     def of_counts(cls, part: int, of: int, units: float) -> Proportion:
@@ -112,73 +117,6 @@ class Proportion:
         units = min(units, of)
         # the interval for as many cases as there are units, at the same share
         return cls(part, of, part / of, *(wilson(part * units / of, units) if units > 1 else ())) if of else cls()
-
-
-@dataclass(frozen=True)
-class Middle:
-    """Median and 90th percentile of `n` values, by Kaplan and Meier where further `censored` ones are only known to be
-    larger than something; None where they were not reached. The interval is the median's (Brookmeyer and Crowley
-    1982), from order statistics of the effective number of units; its upper end is None where it was not reached."""
-
-    n: int = 0
-    median: float | None = None
-    low: float | None = None
-    high: float | None = None
-    p90: float | None = None
-    censored: int = 0
-
-    @classmethod
-    def among(cls, values: Iterable[float | None], units: Sequence[str] | None = None) -> Middle:
-        """Return the middle of values, those of one unit alike; without units each is one."""
-        numbers = list(values)
-        names = list(map(str, range(len(numbers)))) if units is None else units
-        kept = [(value, name) for value, name in zip(numbers, names, strict=True) if value is not None]
-        sizes = Counter(name for _, name in kept).values()
-        return cls.of_times([(value, True) for value, _ in kept], effective([*sizes]))
-
-    @classmethod
-    def of_times(cls, times: Iterable[tuple[float, bool]], units: float) -> Middle:
-        """Return the middle of times, each with whether it ended there or is only known to be longer, that come from
-        this effective number of units."""
-        some = sorted(times)
-        total, ended = len(some), sum(is_end for _, is_end in some)
-        if not ended:
-            return cls(censored=total)
-        curve = _survival(some)
-
-        def time_at(share: float, *, beyond: bool = False) -> float | None:
-            edge = share + TINY if beyond else share - TINY
-            return next((time for time, reached, _ in curve if reached >= edge), None)
-
-        here, after = time_at(0.5), time_at(0.5, beyond=True)
-        middle = here if here is None or after is None else (here + after) / 2
-        independent = math.floor(min(units, total) + TINY)
-        below = ranks_below(independent)
-        low: float | None = None
-        high: float | None = None
-        if below:
-            # how much wider than without censored times
-            wider = next((wide for time, _, wide in curve if time == here), curve[-1][2])
-            reach = (0.5 - below / independent) * max(1.0, wider * math.sqrt(total))
-            low, high = time_at(max(0.0, 0.5 - reach)), time_at(0.5 + reach, beyond=True)
-        p90 = time_at(0.9) if ended >= P90_FROM else None
-        return cls(ended, middle, low, high, p90, total - ended)
-
-
-def _survival(times: Sequence[tuple[float, bool]]) -> list[tuple[float, float, float]]:
-    """Return, at each time at which something ended, which share had ended (Kaplan and Meier), and the standard error
-    of that (Greenwood), as a part of what it is without censored times and for one value."""
-    curve: list[tuple[float, float, float]] = []
-    at_risk, left, spread = len(times), 1.0, 0.0
-    for time, same in groupby(times, key=lambda pair: pair[0]):
-        ends = [is_end for _, is_end in same]
-        if count := sum(ends):
-            left *= 1 - count / at_risk
-            spread += count / (at_risk * (at_risk - count)) if at_risk > count else 0.0
-            plain = math.sqrt(left * (1 - left))
-            curve.append((time, 1 - left, left * math.sqrt(spread) / plain if plain else 0.0))
-        at_risk -= len(ends)
-    return curve
 
 
 @dataclass(frozen=True)
@@ -238,20 +176,6 @@ class Calls:
     words: list[tuple[str, int]]
 
 
-def ranks_below(n: int) -> int:
-    """Return the rank from either end at which a 95 % interval of the median ends; 0 below six values.
-
-    Exact for few values, by the normal approximation for many.
-    """
-    if n > EXACT_TO:
-        return math.floor((n - Z * math.sqrt(n)) / 2)
-    rank, tail = 0, 0
-    # at most 2.5% of tosses of n fair coins fall below the rank
-    while (tail := tail + math.comb(n, rank)) <= 0.025 * 2**n:
-        rank += 1
-    return rank
-
-
 def per_hour(asks: Sequence[Asked]) -> HourlyRate:
     """Return useful answers (in time and read by the agent) per hour from claim to answer, with an interval.
 
@@ -259,23 +183,23 @@ def per_hour(asks: Sequence[Asked]) -> HourlyRate:
     less than `RATE_FROM_H`. Claimed time without an answer has no row and is not counted.
     """
     timed = answers_of([one for one in asks if one.took_s is not None])
-    rows = [
-        (group[0].unit, any(map(is_useful, group)), sum(ask.took_s or 0.0 for ask in group) / 3600) for group in timed
-    ]
+    rows = [(group[0], any(map(is_useful, group)), sum(ask.took_s or 0.0 for ask in group) / 3600) for group in timed]
     n, hours, useful = len(rows), sum(took for _, _, took in rows), sum(use for _, use, _ in rows)
     if hours < RATE_FROM_H:
         return HourlyRate(n, hours)
     rate = useful / hours
+    rest = [(ask, use - rate * took) for ask, use, took in rows]
     by_unit: dict[str, float] = {}
-    for unit, use, took in rows:
-        by_unit[unit] = by_unit.get(unit, 0.0) + use - rate * took
+    for ask, value in rest:
+        by_unit[ask.unit] = by_unit.get(ask.unit, 0.0) + value
     units = len(by_unit)
     if units < 2 or not useful:
         return HourlyRate(n, hours, rate)
     # the error of a ratio of two means (delta method), relative to the rate
-    spread = math.sqrt(units / (units - 1) * sum(one * one for one in by_unit.values())) / useful
-    free = effective([*Counter(unit for unit, _, _ in rows).values()]) - 1
-    reach = student_quantile(0.975, max(1.0, free)) * spread
+    spread = math.sqrt(units / (units - 1) * sum(value**2 for value in by_unit.values())) / useful
+    by_task = student_quantile(0.975, max(1.0, units_of(ask for ask, _, _ in rows) - 1)) * spread
+    near = n / independent((ask.asked_s, value) for ask, value in rest)
+    reach = max(by_task, Z * math.sqrt(near * sum(value**2 for _, value in rest)) / useful)
     return HourlyRate(n, hours, rate, rate * math.exp(-reach), rate * math.exp(reach))
 
 
@@ -291,28 +215,36 @@ def units_of(asks: Iterable[Asked]) -> float:
 
 
 def busy_periods(asks: Iterable[Asked]) -> float:
-    """Return the effective number of times at which asks waited: those that wait together wait for the same people, so
-    they are one."""
-    sizes: list[int] = []
-    until = -math.inf
-    for ask in sorted(asks, key=lambda each: each.asked_s):
-        if not sizes or ask.asked_s >= until:
-            sizes.append(0)
-        sizes[-1] += 1
-        until = max(until, ask.asked_s + (ask.waited_s or 0.0))
-    return effective(sizes)
+    """Return the effective number of times at which asks waited: those that wait together wait for the same people, and
+    those that fall back one after the other meet the same full or empty desk, so they are one."""
+    some = sorted(asks, key=lambda each: each.asked_s)
+    joined = {b.asked_s for a, b in pairwise(some) if a.status == b.status == "fell_back"}
+    return stretches(((ask.asked_s, ask.waited_s or 0.0) for ask in some), joined=joined)
 
 
-def waits(asks: Iterable[Asked]) -> Middle:
-    """Return how long asks wait for an answer; one that fell back, or has none yet, would have waited longer."""
-    some = [ask for ask in asks if ask.waited_s is not None and ask.status != "cancelled"]
-    return Middle.of_times([(ask.waited_s or 0.0, ask.status == "answered") for ask in some], busy_periods(some))
+def waits(asks: Iterable[Asked], *, for_people: bool = False) -> Middle:
+    """Return by when half of all asks had an answer. One that fell back never got it; one that is open or was withdrawn
+    would have waited longer, and so would one that a program answered if it is the wait `for_people`."""
+    some = [ask for ask in asks if ask.waited_s is not None]
+
+    def end_of(ask: Asked) -> TimeEnd:
+        if ask.status == "fell_back":
+            return TimeEnd.NEVER
+        is_answer = ask.status == "answered" and (ask.is_by_person or not for_people)
+        return TimeEnd.REACHED if is_answer else TimeEnd.LONGER
+
+    times = [(ask.waited_s or 0.0, end_of(ask)) for ask in some]
+    return Middle.of_times(times, busy_periods(some), [ask.asked_s for ask in some])
 
 
 def answer_times(asks: Iterable[Asked]) -> Middle:
     """Return how long people took from claim to answer, an answer to a group once."""
     groups = answers_of([ask for ask in asks if ask.took_s is not None])
-    return Middle.among([sum(ask.took_s or 0.0 for ask in group) for group in groups], [g[0].unit for g in groups])
+    return Middle.among((sum(ask.took_s or 0.0 for ask in group), group[0].unit, group[0].asked_s) for group in groups)
+
+
+def _kept(asks: Iterable[Asked]) -> Middle:
+    return Middle.among((ask.kept, ask.unit, ask.asked_s) for ask in asks)
 
 
 def is_useful(ask: Asked) -> bool:
@@ -326,9 +258,11 @@ def desk_line(
 
     In time: answered ones, of those answered or fallen back. Declined: asks that anyone declined. Drafted: people's
     answers that started from a model's draft. Answer time and rate: of people, since scripts and models take no time.
+    What people did counts each decision of an approval that needed several of them.
     """
     answered = [one for one in asks if one.status == "answered"]
-    by_people = [one for one in answered if one.is_by_person]
+    closed = [one for one in asks if one.status in ("answered", "fell_back")]
+    by_people = [one for one in _decided(answered) if one.is_by_person]
     state = Counter(one.status for one in asks)
     return MetricsLine(
         kind,
@@ -336,12 +270,11 @@ def desk_line(
         name,
         asks=len(asks),
         answered=len(answered),
-        in_time=Proportion.of_asks(
-            (one for one in asks if one.status in ("answered", "fell_back")), lambda ask: ask.status == "answered"
-        ),
+        # not more than the times at which people were there or not
+        in_time=Proportion.of_cases(((ask, ask.status == "answered") for ask in closed), busy_periods(closed)),
         passed=Proportion.of_asks(asks, lambda ask: bool(ask.passed_by)),
         drafted=Proportion.of_asks(by_people, lambda ask: bool(ask.drafted_by)),
-        kept=Middle.among((one.kept for one in answered), [one.unit for one in answered]),
+        kept=_kept(_decided(answered)),
         open=state["open"],
         cancelled=state["cancelled"],
         drawn=sum(one.drawn for one in asks),
@@ -351,6 +284,13 @@ def desk_line(
         arm=arm,
         **_shared(answered, asks) | {"took": answer_times(by_people), "per_hour": per_hour(by_people)},
     )
+
+
+def _decided(asks: Iterable[Asked]) -> list[Asked]:
+    """Return asks with every decision of those that needed several people."""
+    return [
+        each for ask in asks for each in ((replace(ask, decisions=()), *ask.decisions) if ask.decisions else (ask,))
+    ]
 
 
 def _shared(answered: Sequence[Asked], advised: Sequence[Asked]) -> dict[str, Any]:
@@ -365,7 +305,7 @@ def _shared(answered: Sequence[Asked], advised: Sequence[Asked]) -> dict[str, An
         "followed": Proportion.of_asks(compared_only, lambda ask: ask.followed == FOLLOWED),
         "cannot_tell": len(compared) - len(compared_only),
         "completed": Proportion.of_asks(verdicts, lambda ask: bool(ask.complete)),
-        "taken": Proportion.of_asks((one for one in answered if one.is_by_person), lambda ask: ask.taken),
+        "taken": Proportion.of_asks((one for one in _decided(answered) if one.is_by_person), lambda ask: ask.taken),
     }
 
 
@@ -375,6 +315,7 @@ def expert_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[MetricsLi
     `names` by key: of experts without an accepted answer.
     """
     by: dict[str, list[Asked]] = {}
+    asks = _decided(asks)
     for ask in asks:
         mine = _expert_of(ask)
         for key in {*([mine] if mine else []), *ask.late_by, *ask.passed_by}:
@@ -401,23 +342,25 @@ def _expert_line(key: str, name: str, asks: Sequence[Asked], humans: Sequence[As
     mine = [one for one in asks if _expert_of(one) == key]
     answered = [one for one in mine if one.status == "answered"]
     kind = {"model": "model", "token": "script", "cache": "cache"}.get(key.partition(":")[0], "person")
-    late = sum(one.late_by.count(key) for one in asks)
-    passed = sum(key in one.passed_by for one in asks)
+    late = [ask for ask in asks for _ in range(ask.late_by.count(key))]
+    passed = [(ask, True) for ask in asks if key in ask.passed_by]
     model = kind == "model"
     # a draft names its model by name, not by key
-    begun = [one for one in humans if one.drafted_by == name] if model else [one for one in answered if one.drafted_by]
+    drafts = [
+        (ask, ask.drafted_by == name if model else bool(ask.drafted_by)) for ask in (humans if model else answered)
+    ]
     return MetricsLine(
         kind,
         key,
         "Cache" if kind == "cache" else name,
         asks=len(mine),
         answered=len(answered),
-        in_time=Proportion.of_counts(len(answered), len(answered) + late, units_of(asks)),
-        passed=Proportion.of_counts(passed, passed + len(answered) + late, units_of(asks)),
-        drafted=Proportion.of_counts(len(begun), len(of_drafts := humans if model else answered), units_of(of_drafts)),
-        kept=Middle.among((one.kept for one in begun), [one.unit for one in begun]),
+        in_time=Proportion.of_cases([*((ask, True) for ask in answered), *((ask, False) for ask in late)]),
+        passed=Proportion.of_cases([*passed, *((ask, False) for ask in (*answered, *late))]),
+        drafted=Proportion.of_cases(drafts),
+        kept=_kept(ask for ask, is_begun in drafts if is_begun),
         drawn=sum(one.drawn for one in mine),
-        late=late,
+        late=len(late),
         prepared=len(mine) - len(answered),
         **_shared(answered, mine),
     )
@@ -439,14 +382,17 @@ def call_lines(called: Sequence[Called]) -> list[Calls]:
     lines = []
     for key, some in _by(called, lambda call: call.model_key).items():
         words = Counter(one.fault for one in some if one.fault).most_common(WORDS)
+        # an outage, or a slow hour, is that of every call in it
+        units = stretches(((one.at_s - one.duration_s, one.duration_s) for one in some), PAUSE_S)
+        faults = sum(bool(one.fault) for one in some)
         lines.append(
             Calls(
                 key,
                 key.partition(":")[2],
                 len(some),
                 sum(one.tokens for one in some),
-                Middle.among(one.duration_s for one in some),
-                Proportion.count(bool(one.fault) for one in some),
+                Middle.of_times([(one.duration_s, TimeEnd.REACHED) for one in some], units),
+                Proportion.of_counts(faults, len(some), units),
                 words,
             )
         )

@@ -43,6 +43,8 @@ SIMULATED = "token:registry"
 TAGS = ("question_needed", "answerable", "asked_too_late")
 """Tags of a question, each set with one key; the annotation's text is yes, no, or empty."""
 LATE = "late_advice"
+NONCE_OF_PRESS = 150
+"""As many characters of a nonce name one press that answers several asks."""
 """The label of an annotation that was sent as advice after the ask closed."""
 
 

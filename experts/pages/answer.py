@@ -31,6 +31,7 @@ from experts.find.panels import (
     tables_of,
     tags_of,
     typed_for_form,
+    words_of_decision,
     written_by,
 )
 from experts.find.reading import asks_of
@@ -176,11 +177,15 @@ def save_draft(request: MemberRequest, pk: str) -> JsonResponse:
         more = {"drafted_by": form.drafted_by, "decision": decision}
         kept = desk.save_draft(request.actor, pk, form.text, calls, form.version or 0, **more)
     except DraftConflict as conflict:
-        other = written_by(request.actor, _ask(request, pk))
+        ask = _ask(request, pk)
+        other = written_by(request.actor, ask)
         error = {"code": conflict.code, "message": conflict.message}
         newer = {"text": other.text, "calls": other.calls, "version": other.version, "drafted_by": other.drafted_by}
         if other.decision is not None:
-            newer["decision"] = other.decision
+            # what this device decided otherwise, for a text that has both
+            mine = words_of_decision(ask, decision)
+            also = mine if mine != words_of_decision(ask, other.decision) else []
+            newer |= {"decision": other.decision, "other": also}
         return JsonResponse({"error": error, "draft": newer}, status=conflict.status)
     return JsonResponse({"version": kept.version, "saved_at": kept.saved_at.isoformat()})
 

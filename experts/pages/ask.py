@@ -245,8 +245,10 @@ def renew(request: MemberRequest, pk: str) -> HttpResponse:
 def release(request: MemberRequest, pk: str) -> HttpResponse:
     try:
         queue.release(*_lease(request, pk))
-        who = declining.released(asks_of(request.actor).get(pk=pk), request.actor.key, timezone.now())
-        messages.success(request, f"Released. {who}; your text is saved.")
+        ask = asks_of(request.actor).get(pk=pk)
+        who = declining.released(ask, request.actor.key, timezone.now())
+        kept = " Your text is saved." if unsent(request.actor, ask) else ""
+        messages.success(request, f"Released. {who}.{kept}")
     except AppError as refused:
         messages.warning(request, refused.message)
     return redirect("queue")

@@ -6,6 +6,7 @@ names and no calls.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -19,10 +20,12 @@ from experts.find import one_ask
 from experts.find.answer_links import AnswerLink, link_of
 from experts.find.pictured import pictures_line
 from experts.looking import ReturnedByModel
+from experts.models import QuorumDecision
 from experts.pages.answer import SentAnswer, decision_of, typed_again
 from experts.record import closing, links
 from experts.rules import decision_fields
 from experts.rules.decisions import refusal_words
+from experts.who import counting
 from people.errors import AppError, Invalid
 from people.requests import addresses
 from people.requests.forms import is_named, read
@@ -45,14 +48,20 @@ def answer_link(request: HttpRequest, token: str) -> HttpResponse:
         else:
             if len(form.text) > TEXT_MAX:
                 raise Invalid(f"Enter at most {TEXT_MAX:,} characters.")
-            links.answer(link, form.text, decision_of(request, link.ask), anyway=form.anyway)
+            decision = decision_of(request, link.ask, begun=_begun(counting.edit_of(link.ask)))
+            links.answer(link, form.text, decision, anyway=form.anyway, seen=form.seen)
     except AppError as refused:
-        return _show(request, link, refused, form.text, form.decision)
+        return _show(request, link, refused, form)
     return redirect(request.path)
 
 
+def _begun(edited: QuorumDecision | None) -> dict[str, Any] | None:
+    """Return the decision that a form begins with: a colleague's edit, which this person is asked to approve."""
+    return {"calls": counting.calls_of_edit(edited)} if edited is not None else None
+
+
 def _show(
-    request: HttpRequest, link: AnswerLink, refused: AppError | None = None, text: str = "", decision: str = ""
+    request: HttpRequest, link: AnswerLink, refused: AppError | None = None, form: SentAnswer | None = None
 ) -> HttpResponse:
     # read again: a refusal can mean that someone else was first
     closing.close_if_due(link.ask.pk)
@@ -68,13 +77,20 @@ def _show(
     if own_advice is not None and not own_advice.late and not mine and not counted and ask.is_open:
         return _page(request, {}, 410)
     advice = ask.accepted if not ask.is_open else None
-    asked = one_ask.asked_for(ask)
+    asked, form, edited = one_ask.asked_for(ask), form or SentAnswer(), counting.edit_of(ask) if ask.is_open else None
+    begun, seen = _begun(edited), edited.calls_digest if edited is not None else ""
+    # what was decided on a form without this edit is not decided on this one
+    typed = form.decision if seen == form.seen else ""
+    again = typed_again(request, ask, begun) if seen == form.seen else None
     context = {
         "link": current,
         "ask": ask,
         "asked": asked,
         "pictures_line": pictures_line(ask),
-        "plain": decision_fields.fields_of(asked.typed, typed_again(request, ask)) if asked.typed else None,
+        "plain": decision_fields.fields_of(asked.typed, again or begun) if asked.typed else None,
+        "edited": edited,
+        "edited_lines": decided_lines(ask.typed, edited.advice.decision) if edited is not None else [],
+        "seen": seen,
         "mine": mine,
         "counted": counted and ask.is_open,
         "headline": "" if ask.is_open else endings.headline(ask),
@@ -83,8 +99,8 @@ def _show(
         "may_withdraw": mine and ask.consumed_at is None and ask.episode.is_live,
         "problem": refusal_words(refused) if refused is not None else "",
         "may_overrule": isinstance(refused, ReturnedByModel),
-        "text": text,
-        "decision": decision,
+        "text": form.text,
+        "decision": typed or (json.dumps(begun) if begun is not None else ""),
         "ask_path": addresses.in_project(ask.project.slug, f"/asks/{ask.pk}/"),
     }
     return _page(request, context, refused.status if refused is not None else 200)

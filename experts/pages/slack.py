@@ -21,11 +21,12 @@ from episodes.show.decisions import in_one_line, in_plain_lines, proposed_lines
 from experts import slack_answers
 from experts.find.pictured import pictures_line
 from experts.find.reading import asks_of
-from experts.models import Ask
+from experts.models import Ask, QuorumDecision
 from experts.notifications import KIND
 from experts.record import advising, closing, queue
 from experts.rules.call_fit import breaks_in
 from experts.rules.decisions import refusal_words
+from experts.who.counting import calls_of_edit, calls_seen, edit_of
 from notices.record import slack
 from notices.record.slack import Pressed
 from people.access import Actor, visible_or_404
@@ -160,11 +161,14 @@ def _claimed(payload: Mapping[str, Any], pressed: Pressed, action: Mapping[str, 
         return _message(payload, refused.message)
     if action["action_id"] == CLAIM:
         return HttpResponse()
-    window = _window(asks_of(actor).get(pk=ask_id))
+    ask = asks_of(actor).get(pk=ask_id)
+    edited = edit_of(ask)
+    window = _window(ask, edited)
     if window is None:
         url = addresses.public_url(actor.project.slug, f"/asks/{ask_id}/")
         return _message(payload, f"Slack can't show this ask whole. It is claimed for you: open it in awmweb. {url}")
     carried = {"message": pressed.id, "assignment": lease.assignment_id, "lease": lease.lease_token}
+    carried |= {"seen": edited.calls_digest} if edited is not None else {}
     problem = slack.open_window(str(payload.get("trigger_id", "")), {**window, "private_metadata": json.dumps(carried)})
     if problem and not had:
         # no one sees the ask, so others must be able to claim it
@@ -207,7 +211,7 @@ def _submitted(payload: Mapping[str, Any], pressed: Pressed, carried: Mapping[st
     if ask.advice.filter(author_key=actor.key, nonce=nonce, late=False).exists():
         return HttpResponse()
     try:
-        decision = _decision(ask.typed, fields) if ask.typed else None
+        decision = _decision(ask, fields, str(carried.get("seen", ""))) if ask.typed else None
         advising.refuse_misfit(actor, ask, text, decision)
         slack_answers.send(pressed, ask, text, decision, nonce, _held(actor, ask, carried))
     except AppError as refused:
@@ -240,12 +244,16 @@ def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _decision(typed: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+def _decision(ask: Ask, fields: Mapping[str, Any], seen: str) -> dict[str, Any]:
+    """Return the decision of a window; what it approves of a colleague's edit that it showed is that edit."""
+    typed = ask.typed or {}
     if ask_kind(typed).is_approval:
-        calls = []
+        calls, shown = [], {one["id"]: one for one in calls_seen(ask, seen)}
         for place, call in enumerate(typed["calls"]):
             reason = {"reason": why} if (why := fields.get(f"why:{place}")) else {}
-            calls.append({"id": call["id"], "verdict": fields.get(f"call:{place}", ""), **reason})
+            verdict = fields.get(f"call:{place}", "")
+            approved = shown.get(call["id"], {}) if verdict == "approve" else {}
+            calls.append({"id": call["id"], "verdict": verdict} | approved | reason)
         return {"calls": calls}
     chosen = fields.get("chosen") or []
     by_place = {str(place): one["id"] for place, one in enumerate(typed["options"])}
@@ -253,12 +261,12 @@ def _decision(typed: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, 
     return {"chosen": picked} | ({"other": other} if (other := fields.get("other")) else {})
 
 
-def _window(ask: Ask) -> dict[str, Any] | None:
-    """Return the window of an answer; None if Slack cannot show the ask whole."""
+def _window(ask: Ask, edited: QuorumDecision | None) -> dict[str, Any] | None:
+    """Return the window of an answer, with the edit of a colleague; None if Slack cannot show the ask whole."""
     blocks = [*_texts(ask.question)] if len(ask.question) <= slack.TEXT_CHARS else []
     blocks += _texts(shown) if blocks and (shown := pictures_line(ask)) else []
     typed, kind = ask.typed or {}, ask_kind(ask.typed)
-    asked = _calls(ask) if kind.is_approval else _options(typed) if kind.is_choice else []
+    asked = _calls(ask, edited) if kind.is_approval else _options(typed) if kind.is_choice else []
     if not blocks or asked is None or kind.is_form:
         return None
     note = _input(NOTE, "Note to the agent" if typed else "Your answer", _text_area(), optional=bool(typed))
@@ -277,16 +285,22 @@ def _texts(text: str) -> list[dict[str, Any]]:
     return [{"type": "section", "text": slack.plain(clean(text))}]
 
 
-def _calls(ask: Ask) -> list[dict[str, Any]] | None:
-    calls = (ask.typed or {})["calls"]
-    if len(calls) > CALLS_MAX:
+def _calls(ask: Ask, edited: QuorumDecision | None) -> list[dict[str, Any]] | None:
+    proposed = (ask.typed or {})["calls"]
+    if len(proposed) > CALLS_MAX:
         return None
+    changed = {one["id"]: one for one in calls_of_edit(edited)} if edited is not None else {}
+    calls = [{**call, "arguments": changed.get(call["id"], call).get("arguments") or {}} for call in proposed]
     blocks: list[dict[str, Any]] = []
     verdicts = [("Approve", "approve"), ("Reject", "reject")]
+    was = proposed_lines(proposed)
     for place, (line, breaks) in enumerate(
         zip(proposed_lines(calls), breaks_in(calls, ask.episode.tools), strict=True)
     ):
         lines = in_plain_lines(place + 1, line)
+        if edited is not None and changed[proposed[place]["id"]]["verdict"] == "edit":
+            lines.append(f"{in_one_line(clean(edited.author))} edited this call. The agent proposed:")
+            lines += in_plain_lines(place + 1, was[place])
         if breaks:
             unfit = in_one_line("; ".join(broken.words for broken in breaks))
             lines.append(f"Does not fit the tool's schema: {unfit}")

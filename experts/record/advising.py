@@ -22,8 +22,9 @@ from episodes.record import ask_steps
 from episodes.show.decisions import decision_in_words
 from experts import events
 from experts.errors import LeaseLost, TooLate
+from experts.find.panels import words_of
 from experts.find.similar import began_with, kept, origins
-from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Desk, Draft, Privilege
+from experts.models import LATE, MODEL, NONCE_OF_PRESS, Advice, Ask, AskStatus, Assignment, Desk, Draft, Privilege
 from experts.record import attaching, changing, closing, counting, queue, tagging
 from experts.rules import routing, second_look
 from experts.rules.decisions import checked
@@ -177,9 +178,11 @@ def _refuse_question(ask: Ask, words: Said) -> None:
         raise Invalid("asks_back: write the question as text, without suggested calls.")
 
 
-def refuse_misfit(actor: Actor, ask: Ask, text: str, decision: Any, tool_calls: list[ToolCall] | None = None) -> Said:
+def refuse_misfit(
+    actor: Actor, ask: Ask, text: str, decision: Any, tool_calls: list[ToolCall] | None = None, *, seen: str = ""
+) -> Said:
     """Raise if an answer would be refused for what it says, before the ask is claimed for it; return it checked."""
-    words = Said(text, tool_calls, check(ask, text, tool_calls, decision))
+    words = Said(text, tool_calls, check(ask, text, tool_calls, decision, seen))
     _look_again(actor, ask, words)
     return words
 
@@ -271,7 +274,7 @@ def _accept(
         elif isinstance(refusal, TooLate):
             calls = [call.model_dump() for call in words.tool_calls or []]
             decided = decision_in_words(ask.typed, words.decision)
-            tagging.annotate_ask(actor, ask, LATE, tagging.words_of(words.text, calls, decided))
+            tagging.annotate_ask(actor, ask, LATE, words_of(words.text, calls, decided))
     # Raised after the commit, so that the refused text stays stored.
     if refusal is not None:
         raise refusal
@@ -456,7 +459,7 @@ def nonce_of(nonce: str, ask_id: str) -> str:
     """Return the nonce for one ask of a group. Pages find the group by the part before the slash."""
     # the column has 200 characters, and the ID of the ask must fit behind it
     # whatever nonce a program sends
-    return f"{nonce[:150]}/{ask_id}"
+    return f"{nonce[:NONCE_OF_PRESS]}/{ask_id}"
 
 
 def _answer_same(

@@ -266,28 +266,24 @@ def _end_if_held_long_enough(ask: Ask) -> None:
 
 
 def look(actor: Actor, ask_id: str) -> Ask:
-    """Return the current state of an ask.
-
-    The asker's read delivers the advice. Any other read only closes an ask that is due.
-    """
+    """Return the current state of an ask, closed if it is due. The asker's read delivers the advice."""
     asker = is_asker(actor)
     (may_record if asker else may_read)(actor)
     ask = visible_or_404(Ask.objects.select_related("accepted"), actor, ask_id)
-    if ask.is_open and not ask.is_due(timezone.now()):
+    if ask.is_due(timezone.now()):
+        ask = close_if_due(ask_id)
+    return _delivered(ask) if asker else ask
+
+
+def _delivered(ask: Ask) -> Ask:
+    """Store the first read of an answer as its delivery, and return the ask with what was delivered."""
+    if ask.accepted_id is None or ask.delivered_at is not None:
         return ask
-    return deliver(actor, ask_id) if asker else close_if_due(ask_id)
-
-
-@transaction.atomic
-def deliver(actor: Actor, ask_id: str) -> Ask:
-    """Return the ask, closed if due. The first read of its advice is stored as the delivery."""
-    may_record(actor)
-    visible_or_404(Ask.objects.all(), actor, ask_id)
-    ask = close_if_due(ask_id)
-    # conditional: of two reads at one moment one is the delivery
-    first = Ask.objects.filter(pk=ask_id, delivered_at__isnull=True, accepted__isnull=False)
-    if ask.accepted_id is not None and first.update(delivered_at=timezone.now()) == 1:
-        ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask_id)
+    # conditional: of two reads at one moment one is the delivery, and the answer can be withdrawn before it
+    first = Ask.objects.filter(pk=ask.pk, delivered_at__isnull=True, accepted__isnull=False)
+    is_first = first.update(delivered_at=timezone.now()) == 1
+    ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask.pk)
+    if is_first:
         events.tell(ask)
     return ask
 

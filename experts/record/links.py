@@ -14,7 +14,7 @@ from experts.record import advising, queue
 from experts.rules.second_look import Returned
 
 
-def answer(link: AnswerLink, text: str, decision: Any, *, anyway: bool = False) -> Advice:
+def answer(link: AnswerLink, text: str, decision: Any, *, anyway: bool = False, seen: str = "") -> Advice:
     """Claim and answer the ask of a link. A link answers once, also if the answer is withdrawn.
 
     Raises without a claim if the answer does not fit, if a second look returns it, or if someone else holds the ask.
@@ -24,11 +24,11 @@ def answer(link: AnswerLink, text: str, decision: Any, *, anyway: bool = False) 
         if link.ask.accepted_id != advice.pk:
             raise TooLate("This link was already used.")
         return advice
-    advising.refuse_misfit(link.actor, link.ask, text, decision)
+    advising.refuse_misfit(link.actor, link.ask, text, decision, seen=seen)
     lease = queue.claim(link.actor, link.ask.pk)
     sent = (lease.assignment_id, lease.lease_token, text, link.nonce)
     try:
-        return advising.answer(link.actor, *sent, decision=decision, anyway=anyway)
+        return advising.answer(link.actor, *sent, decision=decision, anyway=anyway, seen=seen)
     except Returned:
         queue.release(link.actor, lease.assignment_id, lease.lease_token)
         raise

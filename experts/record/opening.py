@@ -289,6 +289,7 @@ def _again(ask: Ask, earlier: Advice) -> Advice:
         author_key=earlier.author_key,
         privilege=earlier.privilege,
         reason="cache",
+        taken_from=earlier,
     )
     attaching.copy_files(earlier, advice)
     return advice

@@ -5,14 +5,11 @@ Leaves annotations to `reviews.record.annotating`. Called by the pages, and by `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
 from django.db import transaction
 
 from episodes.models import Episode
-from episodes.show.step_cards import call_in_words
 from experts.errors import StillOpen
+from experts.find.panels import words_of_draft
 from experts.models import LATE, Ask, Draft
 from experts.models.asks import TAGS
 from people.access import Actor, may_annotate, visible_or_404
@@ -30,12 +27,6 @@ def annotate_ask(actor: Actor, ask: Ask, label: str, text: str) -> Annotation:
     return annotating.annotate(actor, ask.episode, where, label, text, privilege=ask.privilege)
 
 
-def words_of(text: str, calls: Iterable[Mapping[str, Any]], decided: Iterable[str] = ()) -> str:
-    """Return an answer as one text, its calls or its decision below its text."""
-    lines = [*(call_in_words(call) for call in calls), *decided]
-    return "\n".join([text, *lines] if text else lines)
-
-
 @transaction.atomic
 def keep_unsent(actor: Actor, ask: Ask) -> None:
     """Store a text that was not sent before the ask closed as an annotation of its step.
@@ -48,7 +39,7 @@ def keep_unsent(actor: Actor, ask: Ask) -> None:
         raise StillOpen("The ask is still open. Send your text to the agent.")
     draft = Draft.objects.select_for_update().filter(ask=ask, author_key=actor.key).first()
     if draft is not None:
-        annotate_ask(actor, ask, LATE, words_of(draft.text or "", draft.tool_calls or []))
+        annotate_ask(actor, ask, LATE, words_of_draft(ask, draft))
         draft.delete()
 
 

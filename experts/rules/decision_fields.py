@@ -9,7 +9,7 @@ part is read, and fields and options are sent by their place, because a page sho
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -145,6 +145,49 @@ def draft_of(typed: Mapping[str, Any], post: Post, begun: Mapping[str, Any] | No
         for n, (name, spec) in enumerate(shown.items())
     }
     return {"texts": texts} | ({"value": value} if value else {})
+
+
+def drafted(typed: Mapping[str, Any], draft: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a draft in the form of a decision, right or not, so that its words can be shown."""
+    filled = _dict(draft)
+    if ask_kind(typed).is_approval:
+        proposed = {one["id"]: one.get("arguments") or {} for one in typed["calls"]}
+        decided = {str(one.get("id")): one for one in map(_dict, _list(filled.get("calls")))}
+        theirs = [(proposed[pk], call) for pk, call in decided.items() if pk in proposed]
+        return {"calls": [{**call, "arguments": _typed_in(arguments, call)} for arguments, call in theirs]}
+    if ask_kind(typed).is_choice:
+        return {"chosen": [str(one) for one in _list(filled.get("chosen"))], "other": str(filled.get("other") or "")}
+    texts = {_name_of(key): text for key, text in _dict(filled.get("texts")).items() if text}
+    return {"value": texts or dict(_leaves(filled.get("value")))}
+
+
+def _typed_in(proposed: Mapping[str, Any], draft: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call, with the texts of an edit in the place of those that it changed."""
+    begun = _dict(draft.get("arguments")) or dict(proposed)
+    texts = _dict(draft.get("texts")) if draft.get("verdict") == "edit" else {}
+    changed = {name: text for name, text in texts.items() if text not in _unchanged(begun.get(name, ""))}
+    return {**begun, **changed}
+
+
+def _leaves(value: Any, *path: str) -> Iterator[tuple[str, str]]:
+    """Yield the values of a form with their names, as a draft has them."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from _leaves(part, *path, name)
+    elif isinstance(value, list) and any(isinstance(part, dict) for part in value):
+        for place, part in enumerate(value, 1):
+            yield from _leaves(part, *path, str(place))
+    elif path:
+        yield " › ".join(path), in_words(value)
+
+
+def _name_of(key: str) -> str:
+    """Return the name of a field of a draft; one within others has a path in JSON as its key (`form-plan.js`)."""
+    try:
+        path = _list(parse_typed(key, "The key")) if key.startswith("[") else [key]
+    except Invalid:
+        path = [key]
+    return " › ".join("no value" if part is None else str(part + 1 if isinstance(part, int) else part) for part in path)
 
 
 def decision_of(typed: Mapping[str, Any], post: Post, begun: Mapping[str, Any] | None = None) -> dict[str, Any]:

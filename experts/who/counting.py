@@ -36,7 +36,22 @@ def edit_of(ask: Ask) -> QuorumDecision | None:
     """Return the edit that others are asked to approve."""
     if ask.quorum_of < 2:
         return None
-    return QuorumDecision.objects.filter(ask=ask, counts=True, verdict="edit").order_by("pk").first()
+    edits = QuorumDecision.objects.filter(ask=ask, counts=True, verdict="edit").select_related("advice")
+    return edits.order_by("pk").first()
+
+
+def calls_of_edit(edited: QuorumDecision) -> list[dict[str, Any]]:
+    """Return the calls of an edit as others begin with them: without its author's reasons, which are not theirs."""
+    calls = (edited.advice.decision or {})["calls"]
+    return [{name: value for name, value in call.items() if name != "reason"} for call in calls]
+
+
+def calls_seen(ask: Ask, seen: str) -> list[dict[str, Any]]:
+    """Return the calls of the edit that a person saw, whose digest this is; none without one. It counts or not: with
+    these arguments their decision is on what they saw."""
+    rows = QuorumDecision.objects.filter(ask=ask, calls_digest=seen, verdict="edit").select_related("advice")
+    edited = rows.first() if seen else None
+    return calls_of_edit(edited) if edited is not None else []
 
 
 def refuse_unshared(ask: Ask, decision: Mapping[str, Any] | None, seen: str) -> None:
@@ -47,7 +62,7 @@ def refuse_unshared(ask: Ask, decision: Mapping[str, Any] | None, seen: str) -> 
     refuse_mixed(ask.quorum_of, decision)
     edited = edit_of(ask) if verdict_of(decision) == "approve" else None
     if edited is not None and edited.calls_digest not in (seen, digest_of_decision(decision)):
-        raise Misfit(f"{clean(edited.author)} edited the call: open it in awmweb.")
+        raise Misfit(f"{clean(edited.author)} edited the call. Look at the edit before you approve.")
 
 
 def decided_by(actor: Actor, asks: AskQuerySet) -> set[str]:

@@ -14,8 +14,8 @@ from itertools import groupby
 from typing import Any
 
 from episodes.quoting import texts
-from exports.formats import ExportFormat
-from exports.record import LeftOut, NoRow, Record
+from exports.formats import ExportFormat, pictured
+from exports.record import LeftOut, NoRow, Record, StoredPicture
 from exports.rules.leakage import (
     Ground,
     Rule,
@@ -50,6 +50,7 @@ class DatasetRow:
     episode: str
     key: str
     digest: str
+    pictures: Sequence[StoredPicture] = ()
 
 
 @dataclass
@@ -195,7 +196,8 @@ class Walk:
         if reason:
             self.counts.leave_out(record, reason)
             return None
-        return record, shaped
+        # last: rules read texts
+        return record, pictured.with_pictures(record, shaped) if self.format.has_pictures else shaped
 
     def _note(self, record: Record, is_used: bool, otherwise: str) -> None:
         if is_used:
@@ -213,6 +215,13 @@ class Walk:
             if isinstance(value, LeftOut):
                 self.counts.rows_left_out[value.reason] += 1
                 continue
+            pictures: Sequence[StoredPicture] = ()
+            if self.format.has_pictures:
+                value, pictures = pictured.as_row(value, self.format.version)
+                size = sum(one.size for one in pictures)
+                if self.ground.recipe.parquet and size > pictured.PARQUET_ROW_BYTES:
+                    self.counts.rows_left_out["pictures_too_large"] += 1
+                    continue
             line = jsonl.line(value)
             # rows of OpenAI have no field for a digest
             digest = _digest(value) or hashlib.sha256(line).hexdigest()
@@ -225,7 +234,7 @@ class Walk:
             self.counts.rows += 1
             episode = episode_of(value)
             # the step of a turn, or the position of the row
-            yield DatasetRow(value, line, episode, f"{episode}/{value.get('seq', number)}", digest)
+            yield DatasetRow(value, line, episode, f"{episode}/{value.get('seq', number)}", digest, pictures)
 
 
 def _digest(value: dict[str, Any]) -> str:

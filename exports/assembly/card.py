@@ -7,9 +7,11 @@ from typing import Any
 import yaml
 
 from exports.formats import ExportFormat
-from people.text.in_words import count
+from people.text.in_words import bytes_in_words, count
 
 _REASONING = {"keep": "kept", "keep_masked": "kept, without loss", "drop": "left out"}
+UNKNOWN = 0.9
+"""An interval of a share that is wider than this says nothing: the card calls the share unknown."""
 
 
 def text(manifest: dict[str, Any], format_: ExportFormat) -> str:
@@ -46,6 +48,7 @@ def _body(manifest: dict[str, Any], format_: ExportFormat) -> str:
         lines += [f"Reasoning of models: {_REASONING[manifest['reasoning']]}.", ""]
     if manifest["opted_in"]:
         lines += [f"Included on request, excluded by default: {', '.join(manifest['opted_in'])}.", ""]
+    lines += _pictures(manifest.get("pictures"), is_parquet=manifest["recipe"]["parquet"])
     lines += _forks(manifest.get("forks"))
     lines += _repaired(manifest.get("repaired_verifiers") or {})
     lines += _table("Left out", "episodes", manifest["left_out"])
@@ -66,17 +69,34 @@ def _table(title: str, unit: str, counts: dict[str, int]) -> list[str]:
     return [f"## {title}", "", f"| reason | {unit} |", "|---|---|", *rows, ""]
 
 
+def _pictures(pictures: dict[str, int] | None, *, is_parquet: bool) -> list[str]:
+    if pictures is None:
+        return []
+    where = "inside the rows" if is_parquet else "in `data/images/`, which rows name in `images`"
+    return [f"{count(pictures['count'], 'picture')} of {bytes_in_words(pictures['bytes'])}, {where}.", ""]
+
+
 def _forks(forks: dict[str, Any] | None) -> list[str]:
     if forks is None:
         return []
     # manifests of before have no interval
     span = f" (95%: {forks['wrong_low']:.0%} to {forks['wrong_high']:.0%})" if "wrong_low" in forks else ""
-    return [
-        f"{count(forks['asked'], 'fork')} asked whether one action is better; {forks['shown']:,} of them show it. By "
-        f"estimate {forks['wrong']:.0%} of their pairs{span} have no effect or the opposite one. The worth of a pair "
-        "and its interval are corrected for being picked.",
-        "",
-    ]
+    asked, shown = count(forks["asked"], "fork"), f"{forks['shown']:,} of them"
+    # those of before counted the forks of the chosen episodes
+    if forks.get("asked_in") == "project":
+        lead = (
+            f"{asked} of the project compared two actions; {shown} show a difference here. Erased forks are not "
+            "counted, nor those that could compare nothing."
+        )
+    else:
+        lead = f"{asked} asked whether one action is better; {shown} show it."
+    if forks.get("asked_in") == "project" and forks["wrong_high"] - forks["wrong_low"] > UNKNOWN:
+        share = (
+            f"Which share of their pairs has no effect or the opposite one is not known: {forks['wrong']:.0%}{span}."
+        )
+    else:
+        share = f"By estimate {forks['wrong']:.0%} of their pairs{span} have no effect or the opposite one."
+    return [f"{lead} {share} The worth of a pair and its interval are corrected for being picked.", ""]
 
 
 def _repaired(tasks: dict[str, Any]) -> list[str]:

@@ -7,15 +7,16 @@ recipe and packs, and its ID is their hash.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import hashlib
 import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import orjson
@@ -24,8 +25,8 @@ from awmclient.schema import SCHEMA_VERSION
 from exports.assembly import card
 from exports.assembly.parts import (
     PART_STEPS,
+    BuildProgress,
     Parts,
-    Progress,
     Stopped,
     whole,
 )
@@ -35,13 +36,14 @@ from exports.rules.redaction import Redactor
 from exports.select import curricula
 from exports.select.ground import pack_digests, repaired_verifiers, repairs_digest, scenario_versions, tokenizer_of
 from exports.select.measured import PinnedFork
+from exports.select.reading import IMAGES, bytes_of
 from exports.select.selecting import SnapshotEntry, entries_of, matching
 from exports.writers import inspect_log
 from people.models import Project
-from runs.statistics import rereading
-from runs.statistics.forked import ForkArm
+from runs.statistics import worth_before
+from runs.statistics.worth import share_wrong
 
-__all__ = ["DatasetPlan", "Progress", "Stopped", "build", "entries", "read_manifest", "take_snapshot"]
+__all__ = ["DatasetPlan", "BuildProgress", "Stopped", "build", "entries", "read_manifest", "take_snapshot"]
 VERSION = "awmweb.dataset/3"
 _CLASS = re.compile(r"\\[A-Za-z]")
 SNAPSHOT, MANIFEST, INDEX, LEFT_OUT, RECIPE, CARD = (
@@ -80,7 +82,7 @@ def take_snapshot(project: Project, recipe: Recipe, folder: Path) -> DatasetPlan
             for entry in _selected(project, recipe):
                 out.write(entry.line().encode())
     # read back, so that the digest is that of the file
-    digest, count, steps, scenarios = hashlib.sha256(), 0, 0, set()
+    digest, count, steps, scenarios, has_pictures = hashlib.sha256(), 0, 0, set(), False
     with file.open("rb") as lines:
         for line in lines:
             digest.update(line)
@@ -89,10 +91,17 @@ def take_snapshot(project: Project, recipe: Recipe, folder: Path) -> DatasetPlan
             scenarios.add(entry.task.rpartition("/")[0])
             count += 1
             steps += entry.last_seq
+            has_pictures |= entry.has_pictures
     tokenizer = tokenizer_of(recipe)
     tokens = tokenizer.digest if tokenizer is not None else ""
     digests = pack_digests(scenarios), digest.hexdigest(), count, steps, tokens, repairs_digest(project, scenarios)
-    return DatasetPlan(recipe, FORMATS[recipe.format], *digests)
+    return DatasetPlan(recipe, format_of(recipe, has_pictures), *digests)
+
+
+def format_of(recipe: Recipe, has_pictures: bool) -> ExportFormat:
+    """Return the format of a recipe's rows. They have pictures only where an episode of the snapshot has some, so that
+    others keep their bytes."""
+    return FORMATS[recipe.format].with_pictures() if has_pictures else FORMATS[recipe.format]
 
 
 def _selected(project: Project, recipe: Recipe) -> Iterator[SnapshotEntry]:
@@ -107,11 +116,13 @@ def entries(folder: Path) -> Iterator[SnapshotEntry]:
             yield SnapshotEntry.read(line)
 
 
-def build(project: Project, plan: DatasetPlan, folder: Path, progress: Progress, processes: int = 1) -> dict[str, Any]:
+def build(
+    project: Project, plan: DatasetPlan, folder: Path, progress: BuildProgress, processes: int = 1
+) -> dict[str, Any]:
     """Write all files of the dataset into `folder` and return its manifest. Raises `Stopped`.
 
-    1. write the missing parts, by up to `processes` processes, 2. join the parts, 3. write manifest and card last. A
-       folder with a manifest is complete.
+    1. write the missing parts, by up to `processes` processes, 2. join the parts, 3. write the pictures that rows
+       name, 4. write manifest and card last. A folder with a manifest is complete.
 
     """
     if (folder / MANIFEST).exists():
@@ -132,6 +143,9 @@ def build(project: Project, plan: DatasetPlan, folder: Path, progress: Progress,
     # only where there are some, so that a dataset without keeps its manifest
     manifest |= {"repaired_verifiers": redactor.redact_value(repaired)} if repaired else {}
     manifest |= _forks_of(fork for entry in entries(folder) for fork in entry.forks)
+    if plan.format.has_pictures:
+        goes_on = functools.partial(progress, plan.episodes, manifest["rows"])
+        manifest["pictures"] = _pictures(project, plan, folder, len(reports), goes_on)
     # before the manifest, whose presence says that all files are there
     (folder / CARD).write_text(card.text(manifest, plan.format), encoding="utf-8")
     shutil.rmtree(folder / "parts", ignore_errors=True)
@@ -145,20 +159,19 @@ def _forks_of(forks: Iterable[PinnedFork]) -> dict[str, Any]:
     shown = [fork for fork in forks if fork.wrong is not None]
     if not shown:
         return {}
-    pairs = [(fork.wrong or 0.0, *_readings_of(fork)) for fork in shown]
-    wrong, low, high = (round(share, 4) for share in rereading.share_wrong(pairs))
-    counts = {"asked": shown[0].asked, "shown": len(shown)}
+    pairs = [(fork.wrong or 0.0, fork.least or 0.0, fork.most) for fork in shown if fork.most is not None]
+    estimate = share_wrong(pairs) if pairs else _wrong_before(shown)
+    wrong, low, high = (round(share, 4) for share in estimate)
+    counts: dict[str, Any] = {"asked": shown[0].asked, "shown": len(shown)}
+    counts |= {"asked_in": "project"} if pairs else {}
     return {"forks": counts | {"wrong": wrong, "wrong_low": low, "wrong_high": high}}
 
 
-def _readings_of(fork: PinnedFork) -> tuple[rereading.Arms, rereading.Arms]:
-    """Return the arms of a fork by the outcomes that count, and by the first ones."""
-    counts = (fork.wins, fork.tries, fork.kept_wins, fork.kept_tries)
-    now, first = (
-        (ForkArm(tries, tries, wins), ForkArm(others, others, kept))
-        for wins, tries, kept, others in (counts, fork.first or counts)
-    )
-    return now, first
+def _wrong_before(forks: Sequence[PinnedFork]) -> tuple[float, float, float]:
+    """Return the share of wrong pairs of a snapshot of before, as its dataset had it, from both readings."""
+    now = [(fork.wins, fork.tries, fork.kept_wins, fork.kept_tries) for fork in forks]
+    first = [(*fork.first,) or counts for fork, counts in zip(forks, now, strict=True)]
+    return worth_before.share_wrong([fork.wrong or 0.0 for fork in forks], [now, first])
 
 
 def _without_secrets(recipe: Recipe, redactor: Redactor) -> tuple[Pattern, ...]:
@@ -204,6 +217,33 @@ def _join(plan: DatasetPlan, folder: Path, count: int) -> list[dict[str, Any]]:
         data = folder / "data" / (plan.format.file or f"{section}.jsonl")
         _concatenate((part.with_suffix(".jsonl") for part in parts), data)
     return [_about(data, folder), _about(folder / INDEX, folder), _about(folder / LEFT_OUT, folder)]
+
+
+def _pictures(
+    project: Project, plan: DatasetPlan, folder: Path, count: int, goes_on: Callable[[int], bool]
+) -> dict[str, int]:
+    """Write each picture that rows name into a file beside them, unless an attempt before did; Parquet has them inside.
+    Return how many there are. Raises `Stopped`."""
+    seen, size = set[int](), 0
+    for number in range(count):
+        with (folder / "parts" / f"{number:05}.pictures").open("rb") as lines:
+            for line in lines:
+                stated, path = line.decode().split()
+                # 64 bits of its digest, as of rows
+                mark = int(PurePosixPath(path).stem[:16], 16)
+                if mark in seen:
+                    continue
+                seen.add(mark)
+                if not goes_on(len(seen)):
+                    raise Stopped
+                size += int(stated)
+                is_there = plan.recipe.parquet or (folder / "data" / path).exists()
+                data = None if is_there else bytes_of(project, path)
+                if data is not None:
+                    (folder / "data" / IMAGES).mkdir(exist_ok=True)
+                    with whole(folder / "data" / path) as out:
+                        out.write(data)
+    return {"count": len(seen), "bytes": size}
 
 
 def _inspect_logs(plan: DatasetPlan, parts: list[Path], folder: Path, section: str) -> list[dict[str, Any]]:
@@ -272,7 +312,7 @@ def _manifest(
         "format": plan.recipe.format,
         "schema_version": plan.format.version,
         "record_version": SCHEMA_VERSION,
-        "recipe": shown.model_dump(mode="json"),
+        "recipe": shown.as_fields(),
         "reasoning": plan.recipe.reasoning_choice,
         "opted_in": list(plan.recipe.include),
         "for_training": plan.recipe.kind.trains and "evaluation" not in plan.recipe.include,

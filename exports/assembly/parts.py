@@ -9,6 +9,7 @@ is written again. Rows and their order do not depend on which process wrote them
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import multiprocessing
 import os
@@ -16,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 import orjson
 from django.db import connections
@@ -28,7 +29,7 @@ from exports.recipe import Recipe
 from exports.rules.redaction import Redactor
 from exports.select import curricula
 from exports.select.ground import ground_for
-from exports.select.reading import batches
+from exports.select.reading import batches, bytes_of
 from exports.select.selecting import SnapshotEntry
 from people.models import Project
 
@@ -40,8 +41,14 @@ if TYPE_CHECKING:
 # what a crash costs at most, and what a process claims at a time
 PART_STEPS = 50_000
 LOOK_S = 0.5
-Progress = Callable[[int, int], bool]
-"""Called after each batch with (episodes done, rows so far); false stops the build."""
+
+
+class BuildProgress(Protocol):
+    """Called after each batch, and for each file beside the rows; false stops the build."""
+
+    def __call__(self, episodes: int, rows: int, files: int = 0, /) -> bool: ...
+
+
 # A forked child inherits the rules and packs that are loaded here. Forking is safe: a process that builds an export has
 # no other threads.
 _FORK = multiprocessing.get_context("fork")
@@ -64,6 +71,7 @@ class Parts:
         folder: Path,
     ) -> None:
         self.recipe, self.format, self.entries, self.folder = recipe, format_, entries, folder
+        self.project = project
         self.redactor = Redactor(recipe, salt=project.pk)
         self.reader = curricula.reader_for(project, recipe, self.redactor)
         self.walk = Walk(format_, ground_for(project, recipe))
@@ -72,7 +80,7 @@ class Parts:
         # episodes and rows of all processes
         self._done = _FORK.Array("q", [0, 0])
 
-    def write(self, progress: Progress, processes: int) -> list[dict[str, Any]]:
+    def write(self, progress: BuildProgress, processes: int) -> list[dict[str, Any]]:
         """Write all missing parts and return the reports of all parts. Raises `Stopped`."""
         self.folder.mkdir(exist_ok=True)
         self._recount()
@@ -89,7 +97,7 @@ class Parts:
         reports = self._reports()
         self._done[:] = [sum(report[name] for report in reports) for name in ("episodes", "rows")]
 
-    def _together(self, progress: Progress, processes: int) -> None:
+    def _together(self, progress: BuildProgress, processes: int) -> None:
         """Write parts in several processes; each part is written by the first process that claims it."""
         database = cast("DatabaseWrapper", connections["default"])
         database.close()
@@ -111,14 +119,14 @@ class Parts:
     def _beside(self, parent: int) -> None:
         with contextlib.suppress(Stopped):
             # a child whose parent was killed gets another parent
-            self._open_ones(lambda _episodes, _rows: os.getppid() == parent)
+            self._open_ones(lambda *_counts: os.getppid() == parent)
 
-    def _wait(self, other: BaseProcess, progress: Progress) -> None:
+    def _wait(self, other: BaseProcess, progress: BuildProgress) -> None:
         while other.is_alive():
             other.join(LOOK_S)
             self._tell(progress)
 
-    def _open_ones(self, progress: Progress) -> None:
+    def _open_ones(self, progress: BuildProgress) -> None:
         for number, part in enumerate(self._parts()):
             if not self._file(number, "json").exists() and self._is_mine(number):
                 self._write(number, part, progress)
@@ -145,7 +153,7 @@ class Parts:
             self._next.value = number + 1
             return True
 
-    def _in_order(self, progress: Progress) -> None:
+    def _in_order(self, progress: BuildProgress) -> None:
         """Write parts that are still missing, for example those of a killed process, and rewrite parts that repeat an
         earlier row."""
         # from the first part on: only here are all rows in order
@@ -166,16 +174,21 @@ class Parts:
         with self._file(number, "index").open("rb") as lines:
             return {int(orjson.loads(line)["sha256"][:16], 16) for line in lines}
 
-    def _write(self, number: int, part: list[SnapshotEntry], progress: Progress) -> None:
+    def _write(self, number: int, part: list[SnapshotEntry], progress: BuildProgress) -> None:
         counts = self.walk.counts = BuildCounts()
         self.redactor.counts, redacted = Counter(), Counter[str]()
         table = self._table(number)
         # plain files: a part counts only with its report, which is written last
-        with self._file(number, "jsonl").open("wb") as lines, self._file(number, "index").open("wb") as keys:
+        with (
+            self._file(number, "jsonl").open("wb") as lines,
+            self._file(number, "index").open("wb") as keys,
+            self._file(number, "pictures").open("wb") as pictures,
+        ):
             for row in self.walk.rows(self._records(part, progress)):
                 about = {"key": row.key, "episode": row.episode, "sha256": row.digest, "bytes": len(row.line)}
                 keys.write(orjson.dumps(about | provenance(row.value)) + b"\n")
                 lines.write(row.line)
+                pictures.writelines(b"%d %s\n" % (one.size, one.path.encode()) for one in row.pictures)
                 redacted += self.walk.marks_of(row)
                 if table is not None:
                     table.write(row.value)
@@ -187,7 +200,7 @@ class Parts:
         with whole(self._file(number, "json")) as out:
             out.write(json.dumps(_report(counts, _known(redacted, self.redactor.counts))).encode())
 
-    def _records(self, part: list[SnapshotEntry], progress: Progress) -> Iterator[Any]:
+    def _records(self, part: list[SnapshotEntry], progress: BuildProgress) -> Iterator[Any]:
         counted = 0
         for batch in batches(part):
             yield from self.reader.read(batch)
@@ -196,7 +209,7 @@ class Parts:
             counted = rows
             self._tell(progress)
 
-    def _tell(self, progress: Progress) -> None:
+    def _tell(self, progress: BuildProgress) -> None:
         if not progress(self._done[0], self._done[1]):
             raise Stopped
 
@@ -210,7 +223,8 @@ class Parts:
             return None
         from exports.writers import parquet  # pyarrow and numpy: 40 MB in processes that mostly write no table
 
-        return parquet.Writer(self._file(number, "parquet"), self.format.features)
+        file, fetch = self._file(number, "parquet"), functools.partial(bytes_of, self.project)
+        return parquet.Writer(file, self.format.features, fetch)
 
     def _file(self, number: int, suffix: str) -> Path:
         return self.folder / f"{number:05}.{suffix}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -18,6 +18,8 @@ from django.core.files import File
 from django.core.files.storage import FileSystemStorage, Storage, storages
 
 from exports.assembly.datasets import MANIFEST
+from exports.assembly.parts import Stopped
+from exports.select.reading import IMAGES
 
 BLOCK = 256 * 1024
 PUSHES = "pushes"
@@ -49,19 +51,30 @@ def forget_work(export_id: str) -> None:
     shutil.rmtree(settings.VAR / "exports" / "work" / export_id, ignore_errors=True)
 
 
-def keep(project_id: str, dataset: str, folder: Path) -> None:
-    """Store all files of a built dataset, unless it is stored already."""
+def keep(project_id: str, dataset: str, folder: Path, goes_on: Callable[[int], bool] = lambda _files: True) -> None:
+    """Store all files of a built dataset, unless it is stored already. Raises `Stopped` once `goes_on`, called with the
+    number of files so far, is false."""
     if is_kept(project_id, dataset):
         return
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    for path in sorted(files, key=lambda path: path.name == MANIFEST):
+    for number, path in enumerate(sorted(files, key=lambda path: path.name == MANIFEST), 1):
+        if not goes_on(number):
+            raise Stopped
         name = name_of(project_id, dataset, str(path.relative_to(folder)))
+        # named by its digest, so that what an attempt before stored of it is the same
+        if path.parent.name == IMAGES and _has(name, path.stat().st_size):
+            continue
         with reaching():
             # a storage gives a second file of one name another name
             if store().exists(name):
                 store().delete(name)  # left by an attempt that ended in the middle
             with path.open("rb") as source:
                 store().save(name, File(source))
+
+
+def _has(name: str, size: int) -> bool:
+    with reaching():
+        return store().exists(name) and store().size(name) == size
 
 
 def is_kept(project_id: str, dataset: str) -> bool:
@@ -119,8 +132,8 @@ def manifest_of(project_id: str, dataset: str) -> dict[str, Any]:
     return manifest
 
 
-def files_of(project_id: str, dataset: str) -> Iterator[tuple[str, int]]:
-    """Yield path and size of every file of a dataset."""
+def files_of(project_id: str, dataset: str, *, without: str = "") -> Iterator[tuple[str, int]]:
+    """Yield path and size of every file of a dataset, but those of the folder `without`."""
     root = name_of(project_id, dataset, "")
     # a storage lists one folder at a time
     waiting = [""]
@@ -128,7 +141,7 @@ def files_of(project_id: str, dataset: str) -> Iterator[tuple[str, int]]:
         inner = waiting.pop()
         with reaching():
             folders, files = store().listdir(root + inner)
-        waiting += [f"{inner}{name}/" for name in sorted(folders)]
+        waiting += [f"{inner}{name}/" for name in sorted(folders) if f"{inner}{name}" != without]
         for name in sorted(files):
             yield f"{inner}{name}", size_of(project_id, dataset, inner + name)
 

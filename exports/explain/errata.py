@@ -109,7 +109,7 @@ def _built(project: Project, recipe: Recipe, rows: QuerySet[Episode]) -> dict[st
         with whole(folder / datasets.SNAPSHOT) as out:
             for entry in entries_of(project, lines, rows):
                 out.write(entry.line().encode())
-        datasets.build(project, datasets.take_snapshot(project, lines, folder), folder, lambda done, rows: True)
+        datasets.build(project, datasets.take_snapshot(project, lines, folder), folder, lambda *_counts: True)
         with (folder / datasets.INDEX).open("rb") as index:
             built = [json.loads(line) for line in index]
     return {row["key"]: [row["sha256"], row.get("outcome", "")] for row in built}

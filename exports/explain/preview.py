@@ -19,8 +19,8 @@ from django.db.models import QuerySet
 from episodes.models import Episode
 from episodes.visible import visibility
 from exports.assembly.building import DatasetRow, Walk
+from exports.assembly.datasets import format_of
 from exports.errors import PatternTooSlow
-from exports.formats import FORMATS
 from exports.recipe import Recipe
 from exports.record import Record
 from exports.rules.redaction import Redactor
@@ -101,7 +101,8 @@ def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
     until = time.monotonic() + PREVIEW_S
     redactor = Redactor(recipe, salt=actor.project.pk, until=until)
     reader = curricula.reader_for(actor.project, recipe, redactor)
-    walk = Walk(FORMATS[recipe.format], ground_for(actor.project, recipe))
+    format_ = format_of(recipe, any(entry.has_pictures for entry in entries))
+    walk = Walk(format_, ground_for(actor.project, recipe))
     timed = _Timed(reader, entries, until)
     rows = list(walk.rows(timed.records()))
     counts, looked_at = walk.counts, timed.read if timed.was_stopped else looked_at
@@ -226,7 +227,8 @@ def _conversation(value: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], li
 def _with_objects(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the message with arguments as objects, as templates expect them."""
     calls = [{**call, "function": _with_object(call["function"])} for call in message.get("tool_calls") or ()]
-    return {**message, "tool_calls": calls} if calls else message
+    words = {**message, "content": _words(message["content"])}
+    return {**words, "tool_calls": calls} if calls else words
 
 
 def _with_object(function: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -283,7 +285,13 @@ def _turns(messages: Sequence[Mapping[str, Any]], losses: Sequence[int], label: 
 
 def _message_text(message: Mapping[str, Any]) -> str:
     calls = [_called(call) for call in message.get("tool_calls", ())]
-    return _cut("\n".join(part for part in (str(message.get("content") or ""), *calls) if part))
+    return _cut("\n".join(part for part in (_words(message.get("content") or ""), *calls) if part))
+
+
+def _words(content: str | Sequence[Mapping[str, Any]]) -> str:
+    """Return a message's text, with a word for each picture."""
+    parts = [{"text": content}] if isinstance(content, str) else content
+    return "\n".join(str(part.get("text", "[picture]")) for part in parts)
 
 
 def _called(call: Mapping[str, Any]) -> str:

@@ -28,7 +28,15 @@ REASONS: dict[str, tuple[str, str]] = {
     "near_held_out": ("Similar to a held-out task", "Its task's text is nearly that of a held-out task."),
     "evaluation": ("Evaluation run", "It belongs to an evaluation run, which is never trained on."),
     "control_tool": ("Agent had control tools", "The agent had a control tool and could see its reward."),
-    "pictures": ("Has pictures", "A message or a question has pictures, which rows do not have."),
+    "pictures": ("Has pictures", "The agent saw, wrote or asked with pictures that rows of this recipe cannot have."),
+    "pictures_too_large": (
+        "Pictures of more than 64 MB in a row",
+        "A row of Parquet has its pictures inside. JSON Lines has them in files, without this limit.",
+    ),
+    "prompts_too_large": (
+        "Prompts of more than 64 MB together",
+        "Each turn repeats what was before it, in Parquet with its pictures. Turns beyond 64 MB are left out.",
+    ),
     "reported_only": (
         "Outcome only reported",
         "Only its loop, its file or its environment reported an outcome. No verifier of awmweb found it.",

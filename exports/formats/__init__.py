@@ -11,6 +11,7 @@
     openenv         openenv's episode records
     atif            the ATIF interchange format
     inspect_log     samples of an Inspect log
+    pictured        rows with pictures
 
 Rooms of `exports` from `build` on import it.
 """
@@ -18,7 +19,7 @@ Rooms of `exports` from `build` on import it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from curriculum.rules.levels import VERSION as CURRICULUM
@@ -29,6 +30,7 @@ from exports.formats import (
     inspect_log,
     openai,
     openenv,
+    pictured,
     preference,
     raw,
     tasks,
@@ -48,6 +50,7 @@ class ExportFormat:
     `of_episode` gets one shaped episode, `of_task` all shaped episodes of one task. `features` are the column types of
     a table, None where rows are no table. `tells` is false where rows hold steps and no conversation. `file` is the
     name of the data file where readers look for one, and `container` of the writer where rows do not stand as lines.
+    `pictured` is the version of rows with pictures, "" where rows cannot have them.
     """
 
     kind: FormatKind
@@ -58,18 +61,41 @@ class ExportFormat:
     tells: bool = True
     file: str = ""
     container: Literal["", "inspect"] = ""
+    pictured: str = ""
+    has_pictures: bool = False
+
+    def with_pictures(self) -> ExportFormat:
+        """Return the format with rows that have pictures."""
+        features = pictured.features_of(self.features or {})
+        return replace(self, version=self.pictured, features=features, has_pictures=True)
 
 
 FORMATS: dict[str, ExportFormat] = {
-    "sft": ExportFormat(KINDS["sft"], conversational.SFT, conversational.SFT_FEATURES, of_episode=conversational.sft),
+    "sft": ExportFormat(
+        KINDS["sft"],
+        conversational.SFT,
+        conversational.SFT_FEATURES,
+        of_episode=conversational.sft,
+        pictured="awmweb.sft/7",
+    ),
     "steps": ExportFormat(
-        KINDS["steps"], conversational.STEPS, conversational.STEPS_FEATURES, of_episode=conversational.steps
+        KINDS["steps"],
+        conversational.STEPS,
+        conversational.STEPS_FEATURES,
+        of_episode=conversational.steps,
+        pictured="awmweb.steps/5",
     ),
     "tokens": ExportFormat(KINDS["tokens"], tokens.VERSION, tokens.FEATURES, of_episode=tokens.rows),
-    "dpo": ExportFormat(KINDS["dpo"], preference.DPO, preference.DPO_FEATURES, of_task=preference.dpo),
-    "kto": ExportFormat(KINDS["kto"], preference.KTO, preference.KTO_FEATURES, of_task=preference.kto),
+    "dpo": ExportFormat(
+        KINDS["dpo"], preference.DPO, preference.DPO_FEATURES, of_task=preference.dpo, pictured="awmweb.pref/7"
+    ),
+    "kto": ExportFormat(
+        KINDS["kto"], preference.KTO, preference.KTO_FEATURES, of_task=preference.kto, pictured="awmweb.kto/5"
+    ),
     "openai": ExportFormat(KINDS["openai"], openai.VERSION, of_episode=openai.rows),
-    "prompts": ExportFormat(KINDS["prompts"], tasks.PROMPTS, tasks.PROMPTS_FEATURES, of_episode=tasks.prompts),
+    "prompts": ExportFormat(
+        KINDS["prompts"], tasks.PROMPTS, tasks.PROMPTS_FEATURES, of_episode=tasks.prompts, pictured="awmweb.prompts/2"
+    ),
     "curriculum": ExportFormat(
         KINDS["curriculum"], CURRICULUM, curriculum.FEATURES, of_episode=curriculum.rows, tells=False
     ),

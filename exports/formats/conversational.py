@@ -6,12 +6,12 @@ wrote them. An assistant's content is "" and never null (one template fails on n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from awmclient.words.thinking import MODES, ReasoningMode, first_sent
 from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, TEXT, TEXT_LIST, WHOLE, sha256, source
-from exports.record import Record
+from exports.record import LeftOut, Record
 from exports.rules.leakage import Ground
 from exports.rules.shaping import REASONING, Shaped
 
@@ -36,7 +36,7 @@ STEPS_FEATURES: dict[str, Any] = {
     **SOURCE,
 }
 PROMPT_BYTES = 64 * 1024 * 1024
-"""Total size of the prompts of one episode in `steps`. Later turns of a very long episode are left out."""
+"""Total size of the prompts of one episode in `steps`, in Parquet with their pictures. Later turns are left out."""
 
 
 def sft(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
@@ -53,7 +53,7 @@ def sft(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, An
     yield {"messages": messages, "tools": tools, **losses, **actors, **about, "content_sha256": sha}
 
 
-def steps(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
+def steps(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any] | LeftOut]:
     """Yield one row per turn with loss: everything before it is the prompt, the turn is the completion. The prompt has
     the reasoning that its endpoint got back, as far as the record says how much that was.
     """
@@ -66,14 +66,22 @@ def steps(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, 
             # prompts grow with the square of the turns
             spent += seen
             if spent > PROMPT_BYTES:
-                return
+                yield LeftOut("prompts_too_large")
+                continue
             row = {"prompt": _prompt(messages[:place], mode), "completion": [line.message], "tools": tools}
             digest = sha256([row["prompt"], row["completion"], tools])
             where: dict[str, Any] = {"seq": line.said.seqs[-1] if line.said.seqs else 0, "acted_by": line.acted_by}
             where["reasoning_loss"] = line.reasoning_loss
             yield {**row, **where, **about, "content_sha256": digest}
-        # characters count as bytes, and 100 as the rest of a message
-        seen += len(line.message["content"]) + len(line.message.get(REASONING, "")) + 100
+        seen += _size_of(line.message, ground.recipe.parquet)
+
+
+def _size_of(message: Mapping[str, Any], has_bytes: bool) -> int:
+    """Return the size of a message: characters count as bytes, and 100 as its rest, or as the name of a picture."""
+    content = message["content"]
+    parts: list[dict[str, Any]] = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    sizes = (len(one["text"]) if one["type"] == "text" else 100 + has_bytes * one["bytes"] for one in parts)
+    return sum(sizes) + len(message.get(REASONING, "")) + 100
 
 
 def _mode_of(record: Record) -> ReasoningMode:

@@ -36,9 +36,9 @@ def request(actor: Actor, recipe: Recipe) -> Export:
     # an unknown filter value is refused here, not by the worker
     selected(actor, recipe)
     tokenizer_of(recipe)
-    export = Export(
-        project=actor.project, recipe=recipe.model_dump(mode="json"), format=recipe.format, requested_by=actor.name
-    )
+    # only what it says: a worker of the version before refuses a field that it does not know
+    fields = recipe.model_dump(mode="json", exclude_defaults=True)
+    export = Export(project=actor.project, recipe=fields, format=recipe.format, requested_by=actor.name)
     with transaction.atomic():
         turns.refuse_more(Export, actor.project, "exports")
         jobs.request(export, actor, "export.requested", export.pk, recipe.format)

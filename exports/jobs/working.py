@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Callable
@@ -65,12 +66,14 @@ def _build(export: Export) -> None:
     if _reached(export, lambda: storing.is_kept(export.project_id, plan.id)):
         manifest = _reached(export, lambda: storing.manifest_of(export.project_id, plan.id))
     else:
-        manifest = datasets.build(export.project, plan, folder, _telling(export), settings.EXPORT_PROCESSES)
+        tell = _telling(export)
+        manifest = datasets.build(export.project, plan, folder, tell, settings.EXPORT_PROCESSES)
+        goes_on = functools.partial(tell, plan.episodes, manifest["rows"])
         # the store keeps the dataset without its snapshot
         (folder / datasets.SNAPSHOT).unlink(missing_ok=True)
         # noted first: an attempt that is killed from here on can leave files that no row names
         removing.note(export.project_id, plan.id)
-        _reached(export, lambda: storing.keep(export.project_id, plan.id, folder))
+        _reached(export, lambda: storing.keep(export.project_id, plan.id, folder, goes_on))
     if not requesting.finish(export, manifest):
         # it was deleted or cancelled since, perhaps because a row of it was erased
         removing.attempt(removing.note(export.project_id, plan.id).pk)
@@ -94,19 +97,19 @@ def _reached(export: Export, call: Callable[[], T]) -> T:
         time.sleep(STORE_PAUSE_S)
 
 
-def _telling(export: Export) -> datasets.Progress:
+def _telling(export: Export) -> datasets.BuildProgress:
     """Write progress at most once a second; the answer says whether to go on.
 
     The speed is measured from the first call on: what an earlier attempt had done took this one no time.
     """
     last = 0.0
 
-    def tell(episodes: int, rows: int) -> bool:
+    def tell(episodes: int, rows: int, files: int = 0) -> bool:
         nonlocal last
         if time.monotonic() - last < TELL_EVERY_S:
             return True
         start = {} if last else {"measured_at": timezone.now(), "measured_episodes": episodes}
         last = time.monotonic()
-        return jobs.progress(export, episodes_done=episodes, rows=rows, **start)
+        return jobs.progress(export, episodes_done=episodes, rows=rows, files_done=files, **start)
 
     return tell

@@ -30,6 +30,7 @@ from exports.pages import downloads
 from exports.recipe import FILTERS, KINDS, Recipe
 from exports.rules import tokenizing
 from exports.select.ground import tokenizer_root
+from exports.select.reading import IMAGES
 from exports.select.selecting import filters_of, may_open
 from people.access import MemberRequest, holds, may_export, may_push, member_required, scoped, visible_or_404
 from people.errors import AppError
@@ -396,8 +397,8 @@ def _most(counts: dict[str, int] | None) -> list[tuple[str, int]]:
 
 
 def _files(export: Export) -> list[tuple[str, int]]:
-    """Return path and size of each file, the data file first."""
-    files = list(storing.files_of(export.project_id, export.dataset))
+    """Return path and size of each file, the data file first. Pictures are too many for a page, which counts them."""
+    files = list(storing.files_of(export.project_id, export.dataset, without=f"data/{IMAGES}"))
     return sorted(files, key=lambda pair: (not pair[0].startswith("data/"), pair[0]))
 
 

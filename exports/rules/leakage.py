@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from awmclient.nouns.kinds import is_call
+from awmclient.nouns.kinds import is_approval, is_ask, is_call
 from awmclient.schema import CONTROL_TOOLS, NOT_COUNTED
 from awmclient.words.conversation import PromptMessage
 from episodes.find.near_tasks import NearTasks
@@ -97,9 +97,19 @@ def control_tools(record: Record, _ground: Ground) -> str | None:
     return "control_tool" if any(map(is_control, named)) else None
 
 
-def pictures(record: Record, _ground: Ground) -> str | None:
-    """Leave out episodes with pictures in a message or a question: the agent saw them, and no row has them."""
-    return "pictures" if any(step.get("pictures") for step in record.steps) else None
+def pictures(record: Record, ground: Ground) -> str | None:
+    """Leave out episodes with pictures that the agent saw and a row cannot have: any, where the recipe or the format
+    has none, else those that the agent wrote or asked with, for a trainer takes them in what is read alone."""
+    shown = [step for step in record.steps if step.get("pictures")]
+    if not ground.recipe.keeps_pictures:
+        return "pictures" if shown or record.pictures else None
+    is_cut = is_ask if ground.recipe.advice == "distil" else is_approval
+    return "pictures" if any(_has_no_place(step, record) for step in shown if not is_cut(step)) else None
+
+
+def _has_no_place(step: Mapping[str, Any], record: Record) -> bool:
+    is_own = is_ask(step) or step["role"] == "assistant"
+    return is_own or any(part["blob"] not in record.pictures for part in step["pictures"])
 
 
 _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")

@@ -79,13 +79,18 @@ def action_of(message: dict[str, Any]) -> Any:
     matter."""
     calls = message.get("tool_calls")
     if not calls:
-        return message["content"].strip()
+        return _content(message)
     return [[call["function"]["name"], call["function"]["arguments"]] for call in calls]
 
 
 def _key(message: dict[str, Any]) -> str:
     """Return one key for messages that a reader cannot distinguish; IDs of calls differ between episodes."""
-    return json.dumps([message["role"], message["content"].strip(), action_of(message)], sort_keys=True)
+    return json.dumps([message["role"], _content(message), action_of(message)], sort_keys=True)
+
+
+def _content(message: dict[str, Any]) -> Any:
+    content = message["content"]
+    return content.strip() if isinstance(content, str) else content
 
 
 def _act_key(message: dict[str, Any]) -> str:

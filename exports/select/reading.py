@@ -11,17 +11,19 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import PurePosixPath
 from typing import Any, cast
 
 from django.db import connection
 
+from awmclient.nouns.pictures import pictures_of
 from awmclient.nouns.sources import source_of
 from awmenv.health import Health
-from episodes.models import Episode, Fork, Run
+from episodes.models import Episode, Fork, Picture, PictureUse, Run
 from episodes.stored import outcomes as kept
 from episodes.stored.entries import read_all
 from episodes.stored.splits import task_key
-from exports.record import EpisodeResult, Original, Record
+from exports.record import EpisodeResult, Original, Record, StoredPicture
 from exports.rules.redaction import Redactor
 from exports.select.selecting import SnapshotEntry
 from people.access import opaque
@@ -55,6 +57,8 @@ _COLUMNS = (
     *_TIMES,
 )
 _OF_BRANCHES = ("fork_id", "branch_seq", "knowledge")
+IMAGES = "images"
+"""The folder of pictures, beside the file of rows."""
 # episodes of a run share their tools, so few lists are in use at a time
 _TOOLS_KEPT = 256
 _STEPS = """
@@ -110,7 +114,8 @@ class Reader:
         results = self._results([pk for entry in batch for pk in entry.outcomes], untouched)
         tags = self._tags([pk for entry in batch for pk in entry.tags])
         corrections = Correction.objects.in_bulk([pk for entry in batch for pk in entry.corrections])
-        steps = self._steps(batch)
+        steps, named = self._steps(batch)
+        pictures = _stored(named)
         forks = Fork.objects.in_bulk([one.fork for entry in batch for one in entry.forks])
         roots = _roots({row.id: row.fork_id for row in rows.values() if row.fork_id})
         return [
@@ -119,6 +124,7 @@ class Reader:
                     rows[entry.episode], runs, entry, steps, results, tags, self._corrected(entry, corrections)
                 ),
                 forks=self._forked(entry, forks),
+                pictures=pictures.get(entry.episode, {}),
                 compared=entry.compared,
                 root=roots.get(entry.episode, ""),
             )
@@ -126,20 +132,24 @@ class Reader:
             if entry.episode in rows
         ]
 
-    def _steps(self, batch: Sequence[SnapshotEntry]) -> dict[str, list[dict[str, Any]]]:
+    def _steps(self, batch: Sequence[SnapshotEntry]) -> tuple[dict[str, list[dict[str, Any]]], dict[str, set[str]]]:
+        """Return the steps by episode, and the digests of pictures that they name."""
         by_episode: dict[str, list[dict[str, Any]]] = {}
+        named: dict[str, set[str]] = {}
         with connection.cursor() as cursor:
             cursor.execute(_STEPS, [[entry.episode for entry in batch], [entry.last_seq for entry in batch]])
             for rows in _together(cursor.fetchall()):
                 # redacted as text before it is parsed, so that no nested name is missed
                 steps = read_all(self._redactor.redact_all([body for _, body, _ in rows]))
-                for step, (episode, _, at) in zip(steps, rows, strict=True):
+                for step, (episode, body, at) in zip(steps, rows, strict=True):
+                    if '"blob"' in body:
+                        named.setdefault(episode, set()).update(one["blob"] for one in pictures_of(step))
                     if "at" not in step:
                         step["at"] = at.removesuffix(".000000") + "Z"
                     if not self._authors:
                         _hide_author(step, self._project.pk)
                     by_episode.setdefault(episode, []).append(step)
-        return by_episode
+        return by_episode, named
 
     def _results(self, outcomes: Sequence[int], untouched: Collection[str]) -> dict[str, dict[str, EpisodeResult]]:
         """Return the outcomes by episode and source. One without a check of its own has that of its task."""
@@ -238,6 +248,28 @@ class Reader:
             **{name: getattr(row, name) for name in _SAME},
             **cast("dict[str, Any]", dict(zip(_WRITTEN, written, strict=True))),
         )
+
+
+def _stored(named: Mapping[str, set[str]]) -> dict[str, dict[str, StoredPicture]]:
+    """Return the pictures that steps name, by episode and digest: those that were uploaded for their episode alone, so
+    that a digest in a result brings in none of another one."""
+    if not named:
+        return {}
+    uses = PictureUse.objects.filter(episode__in=list(named), picture__sha256__in=list(set().union(*named.values())))
+    columns = ("episode_id", "picture__sha256", "picture__media_type", "picture__size")
+    by_episode: dict[str, dict[str, StoredPicture]] = {}
+    for episode, digest, media_type, size in uses.values_list(*columns):
+        if digest in named[episode]:
+            path = f"{IMAGES}/{digest}.{media_type.removeprefix('image/')}"
+            by_episode.setdefault(episode, {})[digest] = StoredPicture(path, size)
+    return by_episode
+
+
+def bytes_of(project: Project, path: str) -> bytes | None:
+    """Return the bytes of a picture by its path beside the rows; None if its last episode was erased meanwhile."""
+    rows = Picture.objects.filter(project=project, sha256=PurePosixPath(path).stem).values_list("data", flat=True)
+    data = rows.first()
+    return bytes(data) if data is not None else None
 
 
 def _roots(forks: Mapping[str, str]) -> dict[str, str]:

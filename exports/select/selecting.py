@@ -23,7 +23,7 @@ from django.utils import timezone
 
 from awmclient.schema import LIVE_STATES
 from episodes.find.selection import filtered, refuse_unknown_values
-from episodes.models import Episode, EpisodeState, VerifierOutcome
+from episodes.models import Episode, EpisodeState, PictureUse, VerifierOutcome
 from episodes.stored import outcomes
 from episodes.stored.splits import task_key
 from episodes.visible import visibility
@@ -46,7 +46,7 @@ class SnapshotEntry:
     """One episode of a snapshot: its ID, its task, the number of its last step, and what counted when it was taken: the
     IDs of its outcomes, the fault that the court found with its task, the IDs of corrections, the verdict of blind
     reviewers, the IDs of labels of its questions, whether its task is known to pass unchanged, the forks that show a
-    difference, and the votes of blind people on its pairs."""
+    difference, the votes of blind people on its pairs, and whether it has pictures that rows can have."""
 
     episode: str
     task: str
@@ -59,11 +59,12 @@ class SnapshotEntry:
     unchanged: bool = False
     forks: tuple[PinnedFork, ...] = ()
     compared: tuple[tuple[Any, ...], ...] = ()
+    has_pictures: bool = False
 
     def line(self) -> str:
         forks = [fork.pinned for fork in self.forks]
         reviews = [self.ruling, list(self.corrections), self.verdict, list(self.tags), self.unchanged, forks]
-        reviews.append([list(one) for one in self.compared])
+        reviews += [[list(one) for one in self.compared], self.has_pictures]
         while reviews and not reviews[-1]:
             reviews.pop()
         fields = [self.episode, self.task, self.last_seq, list(self.outcomes), *reviews]
@@ -72,11 +73,11 @@ class SnapshotEntry:
     @classmethod
     def read(cls, line: bytes) -> SnapshotEntry:
         episode, task, last_seq, kept, *reviews = orjson.loads(line)
-        nothing: list[Any] = ["", (), "", (), False, (), ()]
-        ruling, corrections, verdict, tags, unchanged, forks, compared = reviews + nothing[len(reviews) :]
+        nothing: list[Any] = ["", (), "", (), False, (), (), False]
+        ruling, corrections, verdict, tags, unchanged, forks, compared, has_pictures = reviews + nothing[len(reviews) :]
         shown = tuple(PinnedFork(*one) for one in forks)
         pinned = (ruling, tuple(corrections), verdict, tuple(tags), unchanged, shown, tuple(map(tuple, compared)))
-        return cls(episode, task, last_seq, tuple(kept), *pinned)
+        return cls(episode, task, last_seq, tuple(kept), *pinned, has_pictures)
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ class PinnedReviews:
     unchanged: Mapping[str, Collection[str]] = field(default_factory=dict)
     forks: Mapping[str, Sequence[PinnedFork]] = field(default_factory=dict)
     compared: Mapping[str, Sequence[tuple[Any, ...]]] = field(default_factory=dict)
+    pictured: Collection[str] = ()
 
     def passes_unchanged(self, task: str, version: str) -> bool:
         """Return whether a task of this version passes unchanged; where a version is unknown, any counts."""
@@ -161,6 +163,7 @@ def snapshot(rows: QuerySet[Episode], reviews: PinnedReviews) -> Iterator[Snapsh
             unchanged=reviews.passes_unchanged(f"{scenario}/{task_idx}", version),
             forks=tuple(reviews.forks.get(pk, ())),
             compared=tuple(reviews.compared.get(pk, ())),
+            has_pictures=pk in reviews.pictured,
         )
 
 
@@ -174,8 +177,14 @@ def entries_of(project: Project, recipe: Recipe, rows: QuerySet[Episode]) -> Ite
         unchanged=_unchanged(project, rows),
         forks=measured(rows) if recipe.format == "dpo" else {},
         compared=reports.blind_preferences(rows) if "compared" in recipe.include else {},
+        pictured=_pictured(rows) if recipe.keeps_pictures else (),
     )
     return snapshot(rows, reviews)
+
+
+def _pictured(rows: QuerySet[Episode]) -> frozenset[str]:
+    uses = PictureUse.objects.filter(episode__in=rows.order_by().values("pk"))
+    return frozenset(uses.values_list("episode_id", flat=True).distinct())
 
 
 def _unchanged(project: Project, rows: QuerySet[Episode]) -> dict[str, set[str]]:

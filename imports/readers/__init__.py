@@ -37,7 +37,7 @@ from pydantic import ValidationError
 from awmclient.schema import EpisodeStart, Trajectory
 from imports.readers import calls, chats, doubled, harbor, own, sessions, tau2, traces
 from imports.readers.containers import rows
-from imports.readers.found import TrajectoryDraft, UnreadableRow
+from imports.readers.found import NoPictures, PictureSource, RowWithFiles, TrajectoryDraft, UnreadableRow
 from imports.readers.unpacking import LINE_MAX
 from imports.readers.unpacking import BadFile as BadFile
 from people.errors import BadJson, words_of
@@ -98,8 +98,9 @@ class FoundTrajectory:
     refusal: str = ""
 
 
-def read(path: Path, format_name: str = "") -> Iterator[FoundTrajectory]:
-    """Yield every row of a file. Without `format_name` the first row that a format recognizes decides for all.
+def read(path: Path, format_name: str = "", pictures: PictureSource | None = None) -> Iterator[FoundTrajectory]:
+    """Yield every row of a file. Without `format_name` the first row that a format recognizes decides for all, and
+    without `pictures` those in the rows count as lost.
 
     Raises:
         BadFile: no row can be read at all.
@@ -107,6 +108,7 @@ def read(path: Path, format_name: str = "") -> Iterator[FoundTrajectory]:
     """
     name = format_name
     file_rows, digests = rows(path), RowDigests()
+    pictures = pictures or NoPictures()
     for place, value, behind, dropped in file_rows:
         if isinstance(value, UnreadableRow):
             yield FoundTrajectory(place, behind, refusal=str(value))
@@ -115,11 +117,11 @@ def read(path: Path, format_name: str = "") -> Iterator[FoundTrajectory]:
         elif not (name := name or recognize(value)):
             yield FoundTrajectory(place, behind, refusal=f"Unknown format. Use one of {', '.join(FORMATS)}.")
         elif FORMATS[name].gather is not None:
-            yield from _read_gathered(name, chain([(place, value, behind, dropped)], file_rows))
+            yield from _read_gathered(name, chain([(place, value, behind, dropped)], file_rows), pictures)
         elif not FORMATS[name].knows(value):
             yield FoundTrajectory(place, behind, name, refusal=f"It is not {FORMATS[name].title}.")
         else:
-            yield _read_known(name, place, value, behind, dropped, digests)
+            yield _read_known(name, place, value, behind, dropped, digests, pictures)
 
 
 def recognize(row: Mapping[str, Any]) -> str:
@@ -149,7 +151,9 @@ class RowDigests:
         return whole.hexdigest()
 
 
-def _read_gathered(name: str, file_rows: Iterable[tuple[str, Any, int, int]]) -> Iterator[FoundTrajectory]:
+def _read_gathered(
+    name: str, file_rows: Iterable[tuple[str, Any, int, int]], pictures: PictureSource
+) -> Iterator[FoundTrajectory]:
     """Read a file whose rows together are one episode or several. An unreadable row refuses the file; all rows stay in
     memory, so the file is bounded like one row."""
     how = FORMATS[name]
@@ -171,16 +175,22 @@ def _read_gathered(name: str, file_rows: Iterable[tuple[str, Any, int, int]]) ->
     if kept and not refused and how.gather is not None:
         try:
             for place, row in how.gather(kept):
-                yield _read_known(name, place, row, last, lost, RowDigests())
+                yield _read_known(name, place, row, last, lost, RowDigests(), pictures)
                 lost = 0
         except BadJson as error:
             yield FoundTrajectory("file", last, name, refusal=error.message)
 
 
 def _read_known(
-    name: str, place: str, row: dict[str, Any], behind: int, dropped: int, digests: RowDigests
+    name: str,
+    place: str,
+    row: dict[str, Any],
+    behind: int,
+    dropped: int,
+    digests: RowDigests,
+    pictures: PictureSource,
 ) -> FoundTrajectory:
-    draft = TrajectoryDraft()
+    draft = TrajectoryDraft(pictures=pictures, beside=row.beside if isinstance(row, RowWithFiles) else None)
     draft.lose(doubled.LOST, dropped)
     try:
         trajectory = FORMATS[name].read(row, draft)

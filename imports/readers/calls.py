@@ -12,7 +12,7 @@ from awmclient.schema import Trajectory
 from awmclient.words.thinking import read_reasoning
 from imports.readers.chats import outcome_of
 from imports.readers.found import EMPTY, TrajectoryDraft, UnreadableRow, tools_of, wants
-from imports.readers.messages import add_call, add_result, arguments_of, settle, text_of
+from imports.readers.messages import add_call, add_result, arguments_of, content_of, settle
 from imports.readers.own import ENDS, ended
 
 ATIF = re.compile(r"ATIF-v1\.([0-8])")
@@ -95,7 +95,7 @@ def _called(draft: TrajectoryDraft, name: str, action: Mapping[str, Any], seen: 
             step["meta"] = {"result_beside_error": seen[source]}
         fields.add("error")
     elif source in seen:
-        step["result"] = seen[source]
+        step["result"] = draft.with_parts(seen[source])
     if kind := draft.line(seen.get("reward_type"), "reward type"):
         step["reward_type"] = kind
     if seen.get("done") is True:
@@ -156,7 +156,7 @@ def _add_step(draft: TrajectoryDraft, step: Mapping[str, Any], model: Any) -> No
     if step["source"] == "agent":
         _add_turn(draft, step, model, is_copied=is_copied)
     else:
-        draft.add("message", role=step["source"], content=text_of(step.get("message"), draft))
+        draft.add("message", role=step["source"], **content_of(step.get("message"), draft).fields)
         draft.lose("metrics of steps of no agent", int(bool(step.get("metrics"))))
         draft.lose_fields(step, ATIF_STEP, "steps")
     observed = draft.inner(step, "observation")
@@ -186,11 +186,11 @@ def _add_turn(draft: TrajectoryDraft, step: Mapping[str, Any], model: Any, *, is
     draft.lose("metrics of copied steps", int(is_copied and bool(metrics)))
     metrics = {} if is_copied else metrics
     draft.turn += 1
-    text, usage = text_of(step.get("message"), draft), _usage(metrics)
+    content, usage = content_of(step.get("message"), draft), _usage(metrics)
     _, thought = read_reasoning(step)
     # what a turn used is on its message, which can be empty
-    if text or thought or usage or not calls:
-        draft.add("message", role="assistant", content=text, reasoning=thought, turn=draft.turn, usage=usage)
+    if content or thought or usage or not calls:
+        draft.add("message", role="assistant", **content.fields, reasoning=thought, turn=draft.turn, usage=usage)
     for call in calls:
         add_call(draft, call)
     # Only what differs from the head of the document, which the policy records once.
@@ -234,16 +234,16 @@ def _add_final_metrics(draft: TrajectoryDraft, final: Mapping[str, Any], steps: 
 
 
 def _add_result(draft: TrajectoryDraft, result: Mapping[str, Any]) -> None:
-    text = text_of(result.get("content"), draft)
+    content = content_of(result.get("content"), draft)
     fields = {"source_call_id", "content", "subagent_trajectory_ref"} - (
         set() if draft.unanswered else {"source_call_id"}
     )
     draft.lose_fields(result, fields, "results")
     # Without an open call this is what the environment said by itself, which the agent reads as a user's message.
     if draft.unanswered:
-        add_result(draft, {"tool_call_id": result.get("source_call_id")}, text)
+        add_result(draft, {"tool_call_id": result.get("source_call_id")}, content)
     else:
-        draft.add("message", role="user", content=text, turn=draft.turn or None)
+        draft.add("message", role="user", **content.fields, turn=draft.turn or None)
 
 
 def knows_swe(row: Mapping[str, Any]) -> bool:
@@ -261,8 +261,8 @@ def _read_demonstration(row: Mapping[str, Any], draft: TrajectoryDraft) -> Traje
             raise UnreadableRow(f"Message {number} is not of role system, user or assistant.")
         is_agent = message["role"] == "assistant"
         draft.turn += int(is_agent)
-        text = text_of(message.get("content"), draft)
-        draft.add("message", role=message["role"], content=text, turn=draft.turn if is_agent else None)
+        content = content_of(message.get("content"), draft)
+        draft.add("message", role=message["role"], **content.fields, turn=draft.turn if is_agent else None)
         draft.lose_fields(message, {"role", "content", "is_demo"}, "messages")
     draft.lose_fields(row, {"environment", "history"})
     return draft.trajectory(
@@ -288,7 +288,7 @@ def read_swe(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
         if message.get("is_demo"):
             draft.lose("demonstrations")
         else:
-            draft.add("message", role=message["role"], content=text_of(message.get("content"), draft))
+            draft.add("message", role=message["role"], **content_of(message.get("content"), draft).fields)
             draft.lose_fields(message, {"role", "content", "is_demo"}, "messages")
     for number, step in enumerate(wants(row, "trajectory", list, "a list of steps"), 1):
         if not isinstance(step, Mapping) or not isinstance(step.get("action"), str):

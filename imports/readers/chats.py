@@ -10,8 +10,9 @@ from typing import Any
 from awmclient.nouns.kinds import is_call
 from awmclient.schema import Fault, Trajectory
 from awmclient.words.faults import fault_of
+from awmclient.words.pictures import picture_at
 from imports.readers.found import EMPTY, MOMENT, TrajectoryDraft, UnreadableRow, tools_of, wants, whole
-from imports.readers.messages import add_messages, text_of
+from imports.readers.messages import add_messages, content_of
 from imports.readers.own import ended as own_end
 
 TOOK_MAX_S = 10 * 365 * 86_400
@@ -118,9 +119,11 @@ def read_inspect(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     about, sample = row["eval"], row["sample"]
     if not isinstance(about, Mapping) or not isinstance(sample, Mapping):
         raise UnreadableRow("The sample or the head of the log is not an object.")
+    attached = _Attached(sample.get("attachments"))
+    draft.beside = attached.read
     add_messages(draft, wants(sample, "messages", list, "a list of messages"))
     for name in LOGGED:
-        draft.lose(name, int(bool(sample.get(name))))
+        draft.lose(name, int(bool(sample.get(name)) and not (name == "attachments" and attached.are_all_read)))
     scores = sample.get("scores")
     named = list(scores.items()) if isinstance(scores, Mapping) else []
     draft.lose("further scores", max(0, len(named) - 1))
@@ -152,6 +155,28 @@ def read_inspect(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
         final_answer=draft.last_answer(),
         outcome=_scored(draft, *named[0]) if named else None,
     )
+
+
+class _Attached:
+    """What a log has of long texts and pictures beside its messages, by the names that these have of them."""
+
+    SCHEME = "attachment://"
+
+    def __init__(self, attachments: Any) -> None:
+        self._attachments = attachments if isinstance(attachments, Mapping) else {}
+        self._read: set[str] = set()
+
+    def read(self, name: str) -> bytes | None:
+        digest = name.removeprefix(self.SCHEME)
+        address = self._attachments.get(digest) if name.startswith(self.SCHEME) else None
+        data = picture_at(address) if isinstance(address, str) else None
+        if data is not None:
+            self._read.add(digest)
+        return data
+
+    @property
+    def are_all_read(self) -> bool:
+        return self._read == self._attachments.keys()
 
 
 OWN_POLICY = {"policy_kind": "kind", "policy_name": "name", "model": "model"}
@@ -196,7 +221,8 @@ def _asked(messages: Any, draft: TrajectoryDraft) -> str:
     """Return the user's text of an input that is a list of messages."""
     for message in messages if isinstance(messages, list) else []:
         if isinstance(message, Mapping) and message.get("role") == "user":
-            return text_of(message.get("content"), draft)
+            # what it loses is counted where the messages are read
+            return content_of(message.get("content"), TrajectoryDraft()).text
     return draft.first_user_text()
 
 

@@ -8,15 +8,19 @@ the members of a ZIP.
 from __future__ import annotations
 
 import os
+import posixpath
 import zipfile
 import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from awmclient.nouns.pictures import PICTURE_BYTES
 from imports.readers import doubled, tau2
-from imports.readers.found import UnreadableRow
+from imports.readers.found import RowWithFiles, UnreadableRow
 from imports.readers.unpacking import LINE_MAX, BadFile, UnpackBudget
 from people.errors import BadJson
 
@@ -37,6 +41,8 @@ ENCODINGS = {
 """Encodings by the first bytes of a file. JSON is UTF-8."""
 ZIP = b"PK\x03\x04"
 TRIAL_RESULT, TRIAL_CONFIG, TRIAL_STEPS = "result.json", "config.json", "agent/trajectory.json"
+PICTURES = (".png", ".jpg", ".jpeg", ".webp")
+"""Files of an agent that its trajectory can name."""
 TRIAL_DEPTH = 3
 """Folders above a trial's files in an archive."""
 PACKED = {
@@ -185,7 +191,10 @@ def _of_archive(file: IO[bytes], repeats: Repeats) -> Iterator[Row]:
             room = UnpackBudget(os.fstat(file.fileno()).st_size)
             names = {member.filename for member in members}
             if trials := trials_of(names):
-                yield from _of_trials(trials, names, lambda name: room.read(archive, archive.getinfo(name)), repeats)
+                small = {member.filename for member in members if member.file_size <= PICTURE_BYTES}
+                yield from _of_trials(
+                    trials, names, small, lambda name: room.read(archive, archive.getinfo(name)), repeats
+                )
             else:
                 yield from _of_log(archive, members, names, room, repeats)
     # `zipfile` raises RuntimeError for a password, and NotImplementedError for an encryption that Python lacks.
@@ -228,7 +237,10 @@ def _parent(folder: str) -> str:
     return folder[: folder.rstrip("/").rfind("/") + 1]
 
 
-def _of_trials(trials: Sequence[str], names: set[str], read: Callable[[str], bytes], repeats: Repeats) -> Iterator[Row]:
+def _of_trials(
+    trials: Sequence[str], names: set[str], small: set[str], read: Callable[[str], bytes], repeats: Repeats
+) -> Iterator[Row]:
+    """Yield the trials. `small` are the files that can be pictures: a larger one is lost, and refuses no trial."""
     behind, ordered = 0, sorted(names)
     for trial in trials:
         parts: dict[str, Any] = {}
@@ -240,7 +252,14 @@ def _of_trials(trials: Sequence[str], names: set[str], read: Callable[[str], byt
         further = f"{trial}{TRIAL_STEPS.removesuffix('.json')}."
         parts["further"] = [name for name in _starting(ordered, further) if not name.endswith(TRIAL_STEPS)]
         bad = next((one for one in parts.values() if isinstance(one, UnreadableRow)), None)
-        yield trial.rstrip("/") or "trial", bad or {"harbor": parts}, behind
+        row = RowWithFiles({"harbor": parts}, partial(_beside, f"{trial}{TRIAL_STEPS}", small, read))
+        yield trial.rstrip("/") or "trial", bad or row, behind
+
+
+def _beside(steps: str, small: set[str], read: Callable[[str], bytes], path: str) -> bytes | None:
+    """Read a picture that a trajectory names by a path from its own folder."""
+    name = posixpath.normpath(posixpath.join(posixpath.dirname(steps), path))
+    return read(name) if name in small and name.startswith(f"{posixpath.dirname(steps)}/") else None
 
 
 def _starting(ordered: Sequence[str], start: str) -> Iterator[str]:
@@ -257,11 +276,21 @@ def _of_folder(folder: Path, repeats: Repeats) -> Iterator[Row]:
     beside = [path.parent for path in paths]
     files = {*paths, *(one / TRIAL_CONFIG for one in beside), *(one / TRIAL_STEPS for one in beside)}
     files |= {path for one in beside for path in one.glob(TRIAL_STEPS.replace(".json", ".*.json"))}
+    files |= {path for one in beside for path in _pictures_below(one)}
     names = {path.relative_to(folder).as_posix() for path in files if path.is_file()}
     trials = trials_of(names)
     if not trials:
         raise BadFile(f"The folder has no trial of Harbor: no {TRIAL_RESULT} beside a {TRIAL_CONFIG}.")
-    yield from _of_trials(trials, names, lambda name: _whole(folder / name), repeats)
+    small = {name for name in names if (folder / name).stat().st_size <= PICTURE_BYTES}
+    yield from _of_trials(trials, names, small, lambda name: _whole(folder / name), repeats)
+
+
+def _pictures_below(trial: Path) -> Iterator[Path]:
+    """Yield the pictures of a trial's agent. A sandbox wrote them, so no link is followed out of the trial."""
+    inside = trial.resolve()
+    for path in islice((trial / posixpath.dirname(TRIAL_STEPS)).rglob("*"), MEMBERS_MAX):
+        if path.suffix.lower() in PICTURES and path.resolve().is_relative_to(inside):
+            yield path
 
 
 def _whole(path: Path) -> bytes:

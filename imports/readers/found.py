@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -15,6 +15,7 @@ from awmclient.nouns.fields import Moment
 from awmclient.nouns.kinds import is_message, is_note, is_said
 from awmclient.schema import EpisodeStart, ToolSpec, Trajectory
 from awmclient.words.conversation import readable
+from awmclient.words.pictures import inline_pictures, picture_at, picture_in, with_parts
 from imports.readers.open_calls import OpenCalls
 
 TASK_MAX, LINE_MAX = 20_000, 200
@@ -35,8 +36,41 @@ NESTED_TOOL = frozenset({"type", "function"})
 FLAT_TOOL = frozenset({"type", "name", "description", "input_schema", "inputSchema", "parameters"})
 
 
+LOOKS_BESIDE = 2_000
+"""Files beside a row that are read for it: as many as an episode has pictures."""
+UNREADABLE_PICTURES = "pictures that cannot be read"
+
+
 class UnreadableRow(Exception):
     """A row that is not a trajectory of its format; the text says why."""
+
+
+class PictureSource(Protocol):
+    """What a file's pictures become. Raises nothing for a picture that is none."""
+
+    def part_of(self, data: bytes) -> dict[str, Any] | None:
+        """Return the part that a step has of a picture, or None if it cannot be read or is one too many."""
+
+    def named(self, digest: str) -> dict[str, Any] | None:
+        """Return the part of a picture that a row names, if the project has it and the row has room."""
+
+
+class NoPictures:
+    """A source that reads none: all count as lost."""
+
+    def part_of(self, data: bytes) -> dict[str, Any] | None:
+        return None
+
+    def named(self, digest: str) -> dict[str, Any] | None:
+        return None
+
+
+class RowWithFiles(dict[str, Any]):
+    """A row with files beside it, which `beside` reads by their names; None for one that is not there."""
+
+    def __init__(self, row: Mapping[str, Any], beside: Callable[[str], bytes | None]) -> None:
+        super().__init__(row)
+        self.beside = beside
 
 
 @dataclass
@@ -47,6 +81,9 @@ class TrajectoryDraft:
     steps: list[dict[str, Any]] = field(default_factory=list)
     turn: int = 0
     unanswered: OpenCalls = field(default_factory=OpenCalls)
+    pictures: PictureSource = field(default_factory=NoPictures)
+    beside: Callable[[str], bytes | None] | None = None
+    looked_beside: int = 0
 
     def add(self, kind: str, **fields: Any) -> dict[str, Any]:
         if len(self.steps) >= STEPS_MAX:
@@ -103,6 +140,32 @@ class TrajectoryDraft:
             self.lose("times")
             return None
         return str(value)
+
+    def picture(self, part: Mapping[str, Any]) -> bytes | None:
+        """Return the bytes of the picture that a part of a content is, or None: in it as data, or beside the row."""
+        if (data := picture_in(part)) is not None or part.get("type") != "image":
+            return data
+        source, name = part.get("source"), part.get("image")  # ATIF's, and Inspect's
+        if isinstance(source, Mapping):
+            name = source.get("path")
+        if not isinstance(name, str):
+            return None
+        if (data := picture_at(name)) is not None or self.beside is None or self.looked_beside >= LOOKS_BESIDE:
+            return data
+        self.looked_beside += 1  # a file can be named by every step
+        return self.beside(name)
+
+    def named_picture(self, part: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the picture that a part of a content names by its digest, or None."""
+        digest = part.get("blob")
+        return self.pictures.named(digest) if part.get("type") == "image" and isinstance(digest, str) else None
+
+    def with_parts(self, came: Any) -> Any:
+        """Return what a call returned, with a part in the place of each picture in it. Others stay as they came."""
+        if not isinstance(came, list | dict):
+            return came
+        parts = {data: self.pictures.part_of(data) for data in dict.fromkeys(inline_pictures(came))}
+        return with_parts(came, {data: part for data, part in parts.items() if part is not None})
 
     def task(self, value: Any) -> str:
         text = readable(value) if isinstance(value, str) else ""

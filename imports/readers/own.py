@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from awmclient.nouns.kinds import is_ask, is_briefing, is_verification
@@ -19,10 +19,11 @@ SFT_FIELDS = frozenset(
         *("training_step", "checkpoint", "policy_name", "policy_kind", "model", "condition", "reward", "reward_type"),
         "scenario_digest",
         *("prompt_sha256", "content_sha256", "tool_protocol", "expert_calls"),
-        *("root_id", "privilege", "acted_by"),
+        *("root_id", "privilege", "acted_by", "images"),
     }
 )
 """Fields of an SFT row that are read; those in the last line follow from its messages."""
+IMAGE, IMAGE_FILE = {"type": "image"}, re.compile(r"images/([0-9a-f]{64})\.\w+")
 ENDS: dict[str, tuple[str, ...]] = {
     "state": ("finished", "failed", "cancelled"),
     "fault": get_args(Fault),
@@ -69,7 +70,12 @@ def _is_verification(step: Any, draft: TrajectoryDraft) -> bool:
 def _step(step: Any, draft: TrajectoryDraft) -> dict[str, Any]:
     if not isinstance(step, Mapping):
         raise UnreadableRow("A step is not an object.")
-    kept = dict(step)
+    kept = {**step, **{name: draft.with_parts(step[name]) for name in ("result", "observation") if name in step}}
+    if isinstance(parts := kept.get("pictures"), list):
+        there = [part for part in parts if not isinstance(part, Mapping) or draft.pictures.named(str(part.get("blob")))]
+        draft.lose("pictures that the project does not have", len(parts) - len(there))
+        kept = {name: value for name, value in kept.items() if name != "pictures"}
+        kept |= {"pictures": there} if there else {}
     if is_briefing(kept) and kept.pop("sources", None) is not None:
         draft.lose("sources of a briefing")
     if is_ask(kept):
@@ -97,8 +103,9 @@ def knows_sft(row: Mapping[str, Any]) -> bool:
 
 
 def read_sft(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
-    _newest(SFT, row, 6)
-    add_messages(draft, wants(row, "messages", list, "a list of messages"), own_errors=True)
+    _newest(SFT, row, 7)
+    messages = wants(row, "messages", list, "a list of messages")
+    add_messages(draft, [*_with_images(messages, row.get("images"), draft)], own_errors=True)
     asked = sum(step.get("name") == ASK_TOOL for step in draft.steps)
     draft.lose("who answered an ask (kept as a tool call)", asked)
     draft.lose("who wrote a briefing (kept as a message)", sum(_is_briefing(step) for step in draft.steps))
@@ -129,6 +136,24 @@ def read_sft(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
         final_answer=draft.last_answer(),
         outcome=outcome,
     )
+
+
+def _with_images(messages: Sequence[Any], images: Any, draft: TrajectoryDraft) -> Iterator[Any]:
+    """Yield messages whose parts name their pictures, which a row has in `images` in the order of the parts."""
+    left = iter(images if isinstance(images, list) else [])
+    for message in messages:
+        content = message.get("content") if isinstance(message, Mapping) else None
+        if isinstance(content, list):
+            yield {**message, "content": [_of_image(next(left, None)) if part == IMAGE else part for part in content]}
+        else:
+            yield message
+    draft.lose("images without a part", sum(1 for _ in left))
+
+
+def _of_image(name: Any) -> dict[str, Any]:
+    """Return the part of a picture: by the digest that the name of its file has, or with its data."""
+    match = IMAGE_FILE.fullmatch(name) if isinstance(name, str) else None
+    return {**IMAGE, "blob": match[1]} if match else {**IMAGE, "image": name}
 
 
 def _is_briefing(step: Mapping[str, Any]) -> bool:

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from awmclient.nouns.pictures import STEP_PICTURES
 from awmclient.words.conversation import as_text
+from awmclient.words.pictures import picture_at
 from imports.readers.found import EMPTY, TrajectoryDraft
-from imports.readers.messages import ROLES, arguments_of
+from imports.readers.messages import ROLES, Content, arguments_of
 from people.errors import BadJson
 from people.text.json_text import parse_json
 
@@ -52,25 +54,28 @@ class SpanCall:
 
 @dataclass
 class SpanMessage:
-    """One message. `results` are pairs of a call's ID and what the model read of it; `others` are parts without text,
-    as they came."""
+    """One message. `results` are pairs of a call's ID and what the model read of it: a text, or parts with pictures.
+    `others` are parts without text, as they came."""
 
     role: str
     text: str = ""
     thought: dict[str, Any] | None = None
     calls: list[SpanCall] = field(default_factory=list)
-    results: list[tuple[str, str]] = field(default_factory=list)
+    results: list[tuple[str, Any]] = field(default_factory=list)
+    pictures: list[dict[str, Any]] = field(default_factory=list)
     others: list[Any] = field(default_factory=list)
 
     @cached_property
     def key(self) -> str:
         """What is the same in a repeated message, so that a history adds nothing."""
         calls = [(one.name, one.arguments) for one in self.calls]
-        return json.dumps([self.role, self.text.strip(), calls, self.results, self.others], sort_keys=True)
+        return json.dumps(
+            [self.role, self.text.strip(), calls, self.results, self.pictures, self.others], sort_keys=True
+        )
 
     @property
     def is_empty(self) -> bool:
-        return not (self.text or self.thought or self.calls or self.results or self.others)
+        return not (self.text or self.thought or self.calls or self.results or self.pictures or self.others)
 
 
 class MessageReader:
@@ -104,7 +109,7 @@ class MessageReader:
         messages = self._messages("output")
         for event in self._events:
             if event["name"] == CHOICE:
-                message = _parsed(event["attributes"].get("message"))
+                message = parsed(event["attributes"].get("message"))
                 flat = message if isinstance(message, Mapping) else event["attributes"]
                 messages.append(self._of_flat({"role": "assistant", **flat}))
         return [one for one in messages if not one.is_empty]
@@ -114,9 +119,9 @@ class MessageReader:
         tools = list(self._list(TOOLS[0]))
         for definition in self._numbered(TOOLS[1]):
             inner = definition.get("tool")
-            tools.append(_parsed(inner.get("json_schema")) if isinstance(inner, Mapping) else None)
+            tools.append(parsed(inner.get("json_schema")) if isinstance(inner, Mapping) else None)
         for definition in self._numbered(TOOLS[2]):
-            tools.append({**definition, "parameters": _parsed(definition.get("parameters"))})
+            tools.append({**definition, "parameters": parsed(definition.get("parameters"))})
         return [one for one in tools if isinstance(one, Mapping)]
 
     def _messages(self, side: str) -> list[SpanMessage]:
@@ -138,7 +143,7 @@ class MessageReader:
 
     def _list(self, name: str) -> list[Any]:
         """Return an attribute that is a list, also one written as JSON text."""
-        value = _parsed(self.attributes.get(name))
+        value = parsed(self.attributes.get(name))
         if value in EMPTY:
             return []
         self.known.add(name)
@@ -188,9 +193,10 @@ class MessageReader:
             elif kind == "tool_call_response":
                 # null is a result; without either field the part says nothing of one
                 name = next((one for one in ("response", "result") if one in part), None)
-                span_message.results += [(_id(part.get("id")), as_text(part[name]))] if name else []
+                came = _as_read(self._draft, part[name]) if name else ""
+                span_message.results += [(_id(part.get("id")), came)] if name else []
             else:
-                span_message.others.append(part)
+                self._see(span_message, part)
         span_message.text = "".join(texts)
         if thoughts:
             text = "".join(_first_text(one, "content", "text", "thinking", "reasoning") for one in thoughts)
@@ -209,7 +215,7 @@ class MessageReader:
             elif isinstance(part.get("text"), str):
                 texts.append(part["text"])
             else:
-                span_message.others.append(dict(part))
+                self._see(span_message, dict(part))
         span_message.text = "".join(texts)
         for wrapper in _ordered(message.get("tool_calls")):
             call = wrapper.get("tool_call") if isinstance(wrapper, Mapping) else None
@@ -227,9 +233,7 @@ class MessageReader:
 
     def _of_flat(self, message: Mapping[str, Any]) -> SpanMessage:
         """Read a message as OpenAI's chat has it, with names spelled out or not."""
-        content = (
-            _parsed(message.get("content")) if isinstance(message.get("content"), list) else message.get("content")
-        )
+        content = parsed(message.get("content")) if isinstance(message.get("content"), list) else message.get("content")
         if isinstance(content, list):
             span_message = self._of_parts(message.get("role"), content)
         else:
@@ -239,7 +243,7 @@ class MessageReader:
         thought = _first_text(message, "reasoning_content", "reasoning")
         if thought:
             span_message.thought = {"text": thought, "form": "field"}
-        calls = _parsed(message.get("tool_calls"))
+        calls = parsed(message.get("tool_calls"))
         for call in calls if isinstance(calls, list) else _ordered(calls):
             if isinstance(call, Mapping):
                 inner = call.get("function")
@@ -249,11 +253,23 @@ class MessageReader:
 
     def _as_result(self, span_message: SpanMessage, call_id: Any) -> SpanMessage:
         if span_message.role == "tool" and not span_message.results:
-            span_message.results, span_message.text = [(_id(call_id), span_message.text)], ""
+            came = Content(span_message.text, span_message.pictures).result
+            span_message.results, span_message.text, span_message.pictures = [(_id(call_id), came)], "", []
         return span_message
+
+    def _see(self, span_message: SpanMessage, part: Mapping[str, Any]) -> None:
+        """Add a part that is no text: a picture as one, anything else as it came."""
+        data = self._draft.picture(part) or _picture_of(part)
+        picture = self._draft.pictures.part_of(data) if data is not None else None
+        if picture is None:
+            span_message.others.append(part)
+        else:
+            span_message.pictures.append(picture)
 
     def _counted(self, span_message: SpanMessage) -> SpanMessage:
         self._draft.lose("parts of messages that are not text (kept in meta)", len(span_message.others))
+        self._draft.lose("pictures of a message after the first 20", max(0, len(span_message.pictures) - STEP_PICTURES))
+        del span_message.pictures[STEP_PICTURES:]
         return span_message
 
     def _role(self, raw: Any) -> str:
@@ -273,6 +289,31 @@ def _id(raw: Any) -> str:
     return str(raw) if isinstance(raw, str | int) and not isinstance(raw, bool) else ""
 
 
+def _as_read(draft: TrajectoryDraft, came: Any) -> Any:
+    """Return a result as a model reads it: a text, or what came with a part in the place of each picture."""
+    pictured = with_pictures(draft, came)
+    return as_text(came) if pictured is came else pictured
+
+
+def with_pictures(draft: TrajectoryDraft, came: Any) -> Any:
+    """Return what a call returned, also as JSON text, with a part in the place of each picture in it. Without one it
+    stays as it came."""
+    value = parsed(came)
+    pictured = draft.with_parts(value)
+    return came if pictured == value else pictured
+
+
+def _picture_of(part: Mapping[str, Any]) -> bytes | None:
+    """Return the bytes of a picture in the form of the GenAI conventions, or of OpenInference."""
+    media_type, content = part.get("mime_type"), part.get("content")
+    address, inner = part.get("uri"), part.get("image")
+    if part.get("type") == "blob" and isinstance(content, str):
+        address = f"data:{media_type};base64,{content}"
+    elif isinstance(inner, Mapping) and isinstance(inner.get("image"), Mapping):
+        address = inner["image"].get("url")
+    return picture_at(address) if isinstance(address, str) else None
+
+
 def _first_text(fields: Mapping[str, Any], *names: str) -> str:
     return next((fields[name] for name in names if isinstance(fields.get(name), str)), "")
 
@@ -288,7 +329,7 @@ def _ordered(raw: Any) -> list[Any]:
     return [raw[name] for name in sorted(numbers, key=lambda number: int(number[:9]))]
 
 
-def _parsed(value: Any) -> Any:
+def parsed(value: Any) -> Any:
     """Return a value that can be written as JSON text; other texts stay as they are."""
     if isinstance(value, str) and value[:1] in ("[", "{"):
         try:

@@ -14,7 +14,7 @@ from awmclient.schema import Trajectory
 from awmclient.words.conversation import as_text
 from awmclient.words.thinking import PART_TYPES, read_reasoning
 from imports.readers.found import TrajectoryDraft, UnreadableRow
-from imports.readers.messages import add_call, arguments_of, settle, text_of
+from imports.readers.messages import Content, add_call, arguments_of, content_of, fail, settle
 
 CLAUDE_MARKS = ("sessionId", "leafUuid", "snapshot")
 CLAUDE_FIELDS = frozenset(
@@ -146,27 +146,31 @@ class _Claude(_AgentSession):
         for part in results:
             self._result(part, line.get("toolUseResult") if len(results) == 1 else None, at)
         draft.lose("results of tools as objects", int(len(results) > 1 and bool(line.get("toolUseResult"))))
-        text = text_of(rest if isinstance(content, list) else content, draft)
-        if text or not results:
+        words = content_of(rest if isinstance(content, list) else content, draft)
+        if words or not results:
             # results alone end no message: calls of one message can run before it is complete
             self._message = ""
             own = {name: True for mark, name in CLAUDE_OWN_WORDS.items() if line.get(mark) is True}
-            draft.add("message", role="user", content=text, at=at, meta=own or None)
-            if not own and not text.startswith("<"):
-                self.typed = self.typed or text
+            draft.add("message", role="user", **words.fields, at=at, meta=own or None)
+            if not own and not words.text.startswith("<"):
+                self.typed = self.typed or words.text
 
     def _result(self, part: Mapping[str, Any], beside: Any, at: str | None) -> None:
         draft = self._draft
-        text = text_of(part.get("content"), draft)
+        content = content_of(part.get("content"), draft)
         step = draft.unanswered.take(_string(part.get("tool_use_id")), "", draft.turn)
         if step is None:
-            draft.add("message", role="tool", content=text, at=at)
+            draft.add("message", role="tool", **content.fields, at=at)
             draft.lose("results without a call (kept as messages)")
             return
-        step["error" if part.get("is_error") is True else "result"] = text
+        if part.get("is_error") is True:
+            fail(draft, step, content)
+        else:
+            step["result"] = content.result
         if at:
             step["at"] = at
-        if isinstance(beside, Mapping):
+        # beside a picture it has the picture once more
+        if isinstance(beside, Mapping) and not content.pictures:
             # more than the model read: both ends of an edit, the two streams of a command
             step.setdefault("meta", {})["tool_use_result"] = dict(beside)
 
@@ -297,17 +301,18 @@ class _Codex(_AgentSession):
 
     def _message(self, item: Mapping[str, Any]) -> None:
         draft, role = self._draft, item.get("role")
-        text = text_of(item.get("content"), draft)
+        content = content_of(item.get("content"), draft)
         if role == "assistant":
             self._begin_turn()
-            self._say(text)
+            self._say(content.text)
+            draft.lose("pictures of the model", len(content.pictures))
             return
         self.flush()
         self._is_answering = False
-        draft.add("message", role="user" if role == "user" else "system", content=text, at=self._at)
+        draft.add("message", role="user" if role == "user" else "system", **content.fields, at=self._at)
         # a file without events has no other word of a person
-        if role == "user" and not text.startswith(CODEX_OWN_WORDS):
-            self.typed = self.typed or text
+        if role == "user" and not content.text.startswith(CODEX_OWN_WORDS):
+            self.typed = self.typed or content.text
 
     def _call(self, kind: str, item: Mapping[str, Any]) -> None:
         draft = self._draft
@@ -325,12 +330,15 @@ class _Codex(_AgentSession):
         draft, output = self._draft, item.get("output")
         self._is_answering = False
         step = draft.unanswered.take(_string(item.get("call_id")), "", draft.turn)
-        text = _output_text(output, draft)
+        content = _output(output, draft)
         if step is None:
-            draft.add("message", role="tool", content=text, at=self._at)
+            draft.add("message", role="tool", **content.fields, at=self._at)
             draft.lose("results without a call (kept as messages)")
             return
-        step["error" if isinstance(output, Mapping) and output.get("success") is False else "result"] = text
+        if isinstance(output, Mapping) and output.get("success") is False:
+            fail(draft, step, content)
+        else:
+            step["result"] = content.result
         if self._at:
             step["at"] = self._at
 
@@ -370,15 +378,15 @@ def _thought(item: Mapping[str, Any]) -> str:
     return ""
 
 
-def _output_text(output: Any, draft: TrajectoryDraft) -> str:
+def _output(output: Any, draft: TrajectoryDraft) -> Content:
     if isinstance(output, Mapping):
         output = output.get("content", output.get("output"))
     if isinstance(output, str) or output is None:
-        return output or ""
+        return Content(output or "")
     try:
-        return text_of(output, draft)
+        return content_of(output, draft)
     except UnreadableRow:
-        return as_text(output)
+        return Content(as_text(output))
 
 
 def _string(raw: Any) -> str:

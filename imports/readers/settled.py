@@ -5,20 +5,23 @@ Called in the process of its own in which strangers' traces are read (`imports/t
 
 from __future__ import annotations
 
+import io
 import json
 import traceback
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
 from awmclient.schema import Step
 from awmclient.words.conversation import readable
 from episodes.stored.arrivals import Arrival, arrival_of, lines_of
+from episodes.stored.decoding import DecodedPicture
 from episodes.stored.entries import entries_of_read
+from episodes.stored.pictured import named_pictures
 from imports.readers import first_words, start_of, traces
-from imports.readers.found import TrajectoryDraft, UnreadableRow, lost_words
+from imports.readers.found import PictureSource, TrajectoryDraft, UnreadableRow, lost_words
 from imports.readers.otlp import Span
 from people.errors import AppError
 
@@ -35,13 +38,30 @@ class WaitingTrace:
     last_seq: int = 0
 
 
+class TracePictures(PictureSource, Protocol):
+    """What the pictures of one trace become, and those that were read."""
+
+    @property
+    def sent(self) -> Mapping[str, DecodedPicture]: ...
+
+
+@dataclass(frozen=True)
+class TraceArrival(Arrival):
+    """The episode of a trace, with the pictures that its spans have as data."""
+
+    sent: Mapping[str, DecodedPicture] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class LateSteps:
-    """Steps to append, as lines for `COPY`, with their letters on the strip and the line of the history."""
+    """Steps to append, as lines for `COPY`, with their letters on the strip, the line of the history, and their
+    pictures."""
 
     letters: str
     about: str
     steps: bytes
+    pictures: Sequence[str] = ()
+    sent: Mapping[str, DecodedPicture] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,7 +72,7 @@ class Unsettled:
     where: str
 
 
-Settled = Arrival | LateSteps | Unsettled
+Settled = TraceArrival | LateSteps | Unsettled
 
 
 def key_of(name: str) -> str:
@@ -60,11 +80,11 @@ def key_of(name: str) -> str:
     return f"otlp/{name}"
 
 
-def settled(trace: WaitingTrace) -> Settled:
+def settled(trace: WaitingTrace, pictures: TracePictures) -> Settled:
     """Read a trace. Spans hold whatever a stranger sent, so that any error is a result."""
     try:
         spans = [Span(**json.loads(text)) for text in trace.spans]
-        return _late(trace, spans) if trace.episode else _arrival(trace.name, spans)
+        return _late(trace, spans, pictures) if trace.episode else _arrival(trace.name, spans, pictures)
     except MemoryError:
         raise  # the process has a limit, and ends
     except Exception as error:
@@ -84,18 +104,22 @@ def unsettled(error: Exception) -> Unsettled:
     return Unsettled(str(readable(words))[:2000], where)
 
 
-def _arrival(name: str, spans: Sequence[Span]) -> Arrival:
-    draft = TrajectoryDraft()
+def _arrival(name: str, spans: Sequence[Span], pictures: TracePictures) -> TraceArrival:
+    draft = TrajectoryDraft(pictures=pictures)
     trajectory = traces.read_trace(spans, draft)
-    return arrival_of(start_of(trajectory, key_of(name)), trajectory, _about(name, spans, draft))
+    about = _about(name, spans, draft)
+    arrival = arrival_of(start_of(trajectory, key_of(name)), trajectory, about, pictures.sent)
+    return TraceArrival(**vars(arrival), sent=pictures.sent)
 
 
-def _late(trace: WaitingTrace, spans: Sequence[Span]) -> LateSteps:
-    draft = TrajectoryDraft()
+def _late(trace: WaitingTrace, spans: Sequence[Span], pictures: TracePictures) -> LateSteps:
+    draft = TrajectoryDraft(pictures=pictures)
     steps = STEPS.validate_python(traces.late_steps(spans, trace.last_seq, draft))
     entries = entries_of_read(steps)
     letters = "".join(entry.code for entry in entries)
-    return LateSteps(letters, _about(trace.name, spans, draft), lines_of(trace.episode, entries))
+    named = sorted(named_pictures(entries, pictures.sent))
+    about = _about(trace.name, spans, draft)
+    return LateSteps(letters, about, lines_of(trace.episode, entries), named, pictures.sent)
 
 
 def _about(name: str, spans: Sequence[Span], draft: TrajectoryDraft) -> str:
@@ -108,15 +132,25 @@ def _about(name: str, spans: Sequence[Span], draft: TrajectoryDraft) -> str:
 
 
 def as_bytes(value: WaitingTrace | Settled) -> bytes:
-    """Return a value as one line of JSON, the bytes of its steps behind it."""
+    """Return a value as one line of JSON, the bytes of its steps and of its pictures behind it."""
     fields: dict[str, Any] = dict(vars(value))
     steps: bytes = fields.pop("steps", b"")
-    head = {"kind": type(value).__name__, "bytes": len(steps), **fields}
-    return json.dumps(head).encode() + b"\n" + steps
+    sent: Mapping[str, DecodedPicture] = fields.pop("sent", {})
+    facts = {
+        digest: {**vars(picture), "data": len(picture.data), "thumbnail": len(picture.thumbnail)}
+        for digest, picture in sent.items()
+    }
+    rest = b"".join([steps, *(part for one in sent.values() for part in (one.data, one.thumbnail))])
+    head = {"kind": type(value).__name__, "bytes": len(rest), "steps": len(steps), "sent": facts, **fields}
+    return json.dumps(head).encode() + b"\n" + rest
 
 
-def of_head(head: dict[str, Any], steps: bytes) -> Any:
-    kinds: dict[str, Any] = {one.__name__: one for one in (WaitingTrace, Arrival, LateSteps, Unsettled)}
+def of_head(head: dict[str, Any], rest: bytes) -> Any:
+    kinds: dict[str, Any] = {one.__name__: one for one in (WaitingTrace, TraceArrival, LateSteps, Unsettled)}
     made = kinds[head.pop("kind")]
     del head["bytes"]
-    return made(**head, **({"steps": steps} if made in (Arrival, LateSteps) else {}))
+    parts = io.BytesIO(rest)
+    steps, sent = parts.read(head.pop("steps")), dict[str, DecodedPicture]()
+    for digest, facts in head.pop("sent").items():
+        sent[digest] = DecodedPicture(**{**facts, **{name: parts.read(facts[name]) for name in ("data", "thumbnail")}})
+    return made(**head, **({"steps": steps, "sent": sent} if made in (TraceArrival, LateSteps) else {}))

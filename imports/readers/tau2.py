@@ -13,7 +13,7 @@ from typing import Any
 from awmclient.schema import Trajectory
 from imports.readers.chats import outcome_of
 from imports.readers.found import EMPTY, TrajectoryDraft, UnreadableRow, wants, whole
-from imports.readers.messages import add_call, settle, text_of
+from imports.readers.messages import Content, add_call, content_of, fail, settle
 from imports.readers.unpacking import UNPACKED_MAX, BadFile
 
 MESSAGE = frozenset(
@@ -115,7 +115,7 @@ def _single(message: Any) -> list[Any]:
 def _add(draft: TrajectoryDraft, message: Any, number: int) -> None:
     if not isinstance(message, Mapping) or message.get("role") not in ("system", "user", "assistant", "tool"):
         raise UnreadableRow(f"Message {number} is not of role system, user, assistant or tool.")
-    role, text = message["role"], text_of(message.get("content"), draft)
+    role, content = message["role"], content_of(message.get("content"), draft)
     calls = message.get("tool_calls") or []
     if not isinstance(calls, list):
         raise UnreadableRow(f"Message {number} has tool calls that are not a list.")
@@ -124,15 +124,15 @@ def _add(draft: TrajectoryDraft, message: Any, number: int) -> None:
         draft.turn += 1
         usage = _usage(message)
         # what a turn used is on its message, which can be empty
-        if text or usage or not calls:
-            draft.add("message", role=role, content=text, turn=draft.turn, usage=usage)
+        if content or usage or not calls:
+            draft.add("message", role=role, **content.fields, turn=draft.turn, usage=usage)
         for call in calls:
             _add_call(draft, call)
     elif role == "tool":
-        _add_result(draft, message, text)
+        _add_result(draft, message, content)
     else:
-        if text or not calls:
-            draft.add("message", role=role, content=text)
+        if content or not calls:
+            draft.add("message", role=role, **content.fields)
         for call in calls:
             _add_user_call(draft, call)
     at = draft.moment(message.get("timestamp"))
@@ -149,19 +149,23 @@ def _add_call(draft: TrajectoryDraft, call: Any) -> None:
     add_call(draft, {**flat, "function_name": call.get("name")})
 
 
-def _add_result(draft: TrajectoryDraft, message: Mapping[str, Any], text: str) -> None:
+def _add_result(draft: TrajectoryDraft, message: Mapping[str, Any], content: Content) -> None:
     """Add what a tool returned: to the agent's call, or as a note if the user called it."""
     name = str(message.get("id") or "")
     if message.get("requestor") == "user":
         what = "failed" if message.get("error") is True else "returned"
-        draft.add("note", content=f"The user's call {what}: {text}", meta={"requestor": "user", "call_id": name})
+        words = f"The user's call {what}: {content.text}"
+        draft.lose("pictures of the user's calls", len(content.pictures))
+        draft.add("note", content=words, meta={"requestor": "user", "call_id": name})
         return
     step = draft.unanswered.take(name, "", draft.turn)
     if step is None:
-        draft.add("message", role="tool", content=text)
+        draft.add("message", role="tool", **content.fields)
         draft.lose("results without a call (kept as messages)")
+    elif message.get("error") is True:
+        fail(draft, step, content)
     else:
-        step["error" if message.get("error") is True else "result"] = text
+        step["result"] = content.result
 
 
 def _add_user_call(draft: TrajectoryDraft, call: Any) -> None:

@@ -132,18 +132,18 @@ class TraceCalls:
         else:
             self._draft.unanswered.close(step)
 
-    def read(self, call_id: str, text: str, at: str | None) -> None:
+    def read(self, call_id: str, came: Any, at: str | None) -> None:
         """Keep what a model read of a call: its result or error, unless the tool's own span has said it."""
-        draft = self._draft
+        draft, text = self._draft, as_text(came)
         step = draft.unanswered.take(call_id, "", draft.turn)
         if step is not None and id(step) in self._wordless:
             self._wordless.discard(id(step))
             step["error"] = text or NO_WORDS
         elif step is not None:
-            step["result"] = text
+            step["result"] = came
         elif (call_step := self._by_id.get(call_id)) is not None:
             if self._text_of(call_step) != text.strip():
-                call_step.setdefault("meta", {})["result_as_read"] = text
+                call_step.setdefault("meta", {})["result_as_read"] = came
         else:
             draft.add("message", role="tool", content=text, at=at)
             draft.lose("results without a call (kept as messages)")

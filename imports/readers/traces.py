@@ -23,7 +23,7 @@ from imports.readers.found import TrajectoryDraft, checked_tools, tools_of
 from imports.readers.messages import arguments_of
 from imports.readers.open_calls import Step
 from imports.readers.otlp import Span
-from imports.readers.said import CHOICE, DETAILS, EVENTS, MessageReader, SpanMessage
+from imports.readers.said import CHOICE, DETAILS, EVENTS, MessageReader, SpanMessage, with_pictures
 from imports.readers.trace_calls import NO_WORDS, TraceCalls
 
 NOTE_CHARACTERS = 4_000
@@ -262,12 +262,12 @@ class _Trace:
         at = _moment(span.start)
         if message.role == "assistant":
             self._hear_answer(message, span, at)
-        elif message.text or message.others:
+        elif message.text or message.pictures or message.others:
             role = message.role if message.role in ("system", "user") else "user"
             step = self._draft.add("message", role=role, content=message.text, at=at)
             _keep_others(step, message)
-        for call_id, text in message.results:
-            self._calls.read(call_id, text, at)
+        for call_id, came in message.results:
+            self._calls.read(call_id, came, at)
 
     def _hear_answer(self, answer: SpanMessage, span: Span, at: str | None) -> None:
         """Add an answer that its own span does not have: in the place of the empty one, if that is the last of its
@@ -289,7 +289,7 @@ class _Trace:
     def _answer(self, answer: SpanMessage, at: str | None, ran: Sequence[Step | None] = ()) -> None:
         """Add a model's message and its calls. `ran` has the steps that tools' spans have made of them."""
         draft, message = self._draft, None
-        if answer.text or answer.thought or answer.others or not answer.calls:
+        if answer.text or answer.thought or answer.pictures or answer.others or not answer.calls:
             message = draft.add(
                 "message", role="assistant", content=answer.text, reasoning=answer.thought, turn=draft.turn, at=at
             )
@@ -310,7 +310,8 @@ class _Trace:
         name, call_id = str(_first_of(span, "tool") or span.name), str(_first_of(span, "call") or "")
         step = self._calls.run(call_id, name, arguments)
         step["at"] = _moment(span.end)
-        self._calls.end(step, _first_of(span, "result"), _words_of(span) if span.failed else None)
+        came = with_pictures(draft, _first_of(span, "result"))
+        self._calls.end(step, came, _words_of(span) if span.failed else None)
         names = {one for what in ("tool", "call", "arguments", "result") for one in NAMES[what]}
         self._keep_rest(step, span, names & span.attributes.keys())
 
@@ -366,6 +367,8 @@ class _Trace:
 
 
 def _keep_others(step: dict[str, Any], message: SpanMessage) -> None:
+    if message.pictures:
+        step["pictures"] = message.pictures
     if message.others:
         step.setdefault("meta", {})["parts"] = message.others
 

@@ -21,10 +21,9 @@ from django.utils import timezone
 
 from episodes.models import Episode, Origin
 from episodes.record import admitting
-from episodes.stored.arrivals import Arrival
 from imports.models import Trace, TraceSpan
 from imports.readers import otlp
-from imports.readers.settled import LateSteps, Settled, Unsettled, WaitingTrace, key_of, unsettled
+from imports.readers.settled import LateSteps, Settled, TraceArrival, Unsettled, WaitingTrace, key_of, unsettled
 from imports.trace_process import READER
 from people.access import Actor, may_record, scoped, sender_of_accepted
 from people.errors import AWAY, Busy, Invalid
@@ -202,14 +201,13 @@ def _store(read: Sequence[tuple[DueTrace, Settled | None]]) -> int:
     locked = rows.select_for_update(skip_locked=True, of=("self",)).select_related("project", "token__project")
     kept = {trace.pk: trace for trace in locked}
     same = [(kept[due.pk], said) for due, said in read if due.pk in kept and _is_as_read(kept[due.pk], due)]
-    _admit_all([(trace, said) for trace, said in same if isinstance(said, Arrival)])
+    _admit_all([(trace, said) for trace, said in same if isinstance(said, TraceArrival)])
     for trace, settled in same:
         if isinstance(settled, LateSteps):
             with _noting(trace):
                 episode = Episode.every.get(pk=trace.episode_id)
-                admitting.add_late(
-                    sender_of_accepted(trace.token), episode, settled.letters, settled.steps, settled.about
-                )
+                sender, pictures = sender_of_accepted(trace.token), (settled.pictures, settled.sent)
+                admitting.add_late(sender, episode, settled.letters, settled.steps, settled.about, *pictures)
         elif isinstance(settled, Unsettled):
             _note(trace, settled)
         trace.is_waiting = False
@@ -227,9 +225,9 @@ def _is_as_read(trace: Trace, due: DueTrace) -> bool:
     return not due.episode or locked.first() == due.last_seq
 
 
-def _admit_all(new: Sequence[tuple[Trace, Arrival]]) -> None:
+def _admit_all(new: Sequence[tuple[Trace, TraceArrival]]) -> None:
     """Admit the new episodes of a token together, and each by itself if one of them cannot be stored."""
-    by_token: dict[str, list[tuple[Trace, Arrival]]] = {}
+    by_token: dict[str, list[tuple[Trace, TraceArrival]]] = {}
     for trace, arrival in new:
         by_token.setdefault(trace.token_id, []).append((trace, arrival))
     for some in by_token.values():
@@ -260,9 +258,12 @@ def _note(trace: Trace, why: Unsettled) -> None:
     log.warning("trace %s of project %s is no episode: %s", trace.name, trace.project.slug, why.where)
 
 
-def _admit(some: Sequence[tuple[Trace, Arrival]]) -> None:
+def _admit(some: Sequence[tuple[Trace, TraceArrival]]) -> None:
     """Store the episodes of new traces of one token."""
     with transaction.atomic():
-        admitting.admit(sender_of_accepted(some[0][0].token), [one for _, one in some], origin=Origin.EXTERNAL)
+        sent = {digest: picture for _, one in some for digest, picture in one.sent.items()}
+        admitting.admit(
+            sender_of_accepted(some[0][0].token), [one for _, one in some], sent=sent, origin=Origin.EXTERNAL
+        )
     for trace, arrival in some:
         trace.episode_id = arrival.episode["id"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from imports.confining import confined
 from imports.errors import FileRefused
 from imports.models import Import, Imported, ImportState
 from imports.readers.found import FURTHER, lost_words
+from imports.record.picturing import ImportedPictures
 from imports.spooling import Spool, SpooledEpisode, spooling
 from people.access import Actor, may_launch, may_see_imports, scoped, system
 from people.errors import AppError, Invalid, TooLarge
@@ -197,7 +198,7 @@ def _read_file(job: Import, actor: Actor, path: Path, tell: Tell) -> None:
     """Import one file: 1. read all of it, 2. refuse it if a row is refused, 3. store it in one transaction."""
     with spooling(folder()) as spool:
         with confined():
-            reading = _read_through(job, path, spool, tell)
+            reading = _read_through(job, actor, path, spool, tell)
         if not reading.rows:
             raise FileRefused("The file has no rows.")
         facts: dict[str, Any] = {
@@ -230,14 +231,17 @@ def _read_file(job: Import, actor: Actor, path: Path, tell: Tell) -> None:
             jobs.end(job, ImportState.DONE, **facts, **ended)
 
 
-def _read_through(job: Import, path: Path, spool: Spool, tell: Tell) -> Reading:
+def _read_through(job: Import, actor: Actor, path: Path, spool: Spool, tell: Tell) -> Reading:
     """Read a file to its end. After the first refused row the other rows are only checked."""
-    reading = Reading()
-    for file_row in readers.read(path, job.format):
+    reading, behind = Reading(), 0
+    pictures = ImportedPictures(actor, spool.pictures, lambda: tell(behind, job.size))
+    for file_row in readers.read(path, job.format, pictures):
+        pictures.end_row()
+        behind = file_row.behind
         reading.rows += 1
         reading.format = reading.format or file_row.format
         try:
-            row = _waiting(file_row, job)
+            row = _waiting(file_row, job, spool.pictures)
         except AppError as refused:
             reading.refuse(file_row.place, str(refused))
         else:
@@ -248,7 +252,7 @@ def _read_through(job: Import, path: Path, spool: Spool, tell: Tell) -> Reading:
     return reading
 
 
-def _waiting(file_row: readers.FoundTrajectory, job: Import) -> SpooledEpisode:
+def _waiting(file_row: readers.FoundTrajectory, job: Import, came: Container[str]) -> SpooledEpisode:
     """Return a row ready to be stored. Raises `Invalid` if it is refused."""
     if file_row.trajectory is None or file_row.start is None:
         raise Invalid(file_row.refusal)
@@ -257,7 +261,8 @@ def _waiting(file_row: readers.FoundTrajectory, job: Import) -> SpooledEpisode:
     source_id = _shown(file_row.trajectory.episode)
     origin = f"{job.name}, {place}, format {file_row.format}{f', ID {source_id}' if source_id else ''}"
     about = f"{origin}{f'. Not imported: {lost}' if lost else ''}"
-    return SpooledEpisode(place, dict(file_row.lost), arrivals.arrival_of(file_row.start, file_row.trajectory, about))
+    arrival = arrivals.arrival_of(file_row.start, file_row.trajectory, about, came)
+    return SpooledEpisode(place, dict(file_row.lost), arrival)
 
 
 def _store(job: Import, actor: Actor, spool: Spool) -> tuple[int, int]:
@@ -270,7 +275,7 @@ def _store(job: Import, actor: Actor, spool: Spool) -> tuple[int, int]:
             by_key.setdefault(row.arrival.key, row)
         there = admitting.known_keys(actor, list(by_key))
         fresh = [row for key, row in by_key.items() if key not in there]
-        admitting.admit(actor, [row.arrival for row in fresh])
+        admitting.admit(actor, [row.arrival for row in fresh], sent=spool.pictures)
         Imported.objects.bulk_create(
             Imported(of=job, episode_id=row.arrival.episode["id"], place=row.place, lost=row.lost) for row in fresh
         )

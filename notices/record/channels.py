@@ -17,7 +17,6 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
-from slack_sdk.errors import SlackApiError
 
 from notices import subjects
 from notices.models import SlackChannel, SlackPost
@@ -220,10 +219,10 @@ def _drawn(post: SlackPost, view: SharedView, message: dict[str, Any]) -> dict[s
     """Send or change a message. Return the fields of its post after that."""
     try:
         made = _call(post, view, message)
-    except SlackApiError as refused:
+    except slack.SlackRefusal as refused:
         return _refused(post, refused, {"shown": _digest(message), "is_over": view.is_settled})
-    except slack.OUT as silent:
-        log.warning("Slack could not be reached: %s", type(silent).__name__)
+    except slack.SlackAway as silent:
+        log.warning("Slack could not be reached: %s", silent)
         return _later(post)
     return {"shown": _digest(message), "is_over": view.is_settled, "attempts": 0, **made}
 
@@ -231,18 +230,19 @@ def _drawn(post: SlackPost, view: SharedView, message: dict[str, Any]) -> dict[s
 def _call(post: SlackPost, view: SharedView, message: dict[str, Any]) -> dict[str, str]:
     target = post.channel.target
     if post.ts:
-        slack.client().chat_update(channel=target, ts=post.ts, **message)
+        slack.call("chat_update", channel=target, ts=post.ts, **message)
         return {}
     earlier = SlackPost.objects.filter(channel=post.channel_id, kind=post.kind, subject_id=view.earlier).first()
     thread = (earlier.thread_ts or earlier.ts) if earlier is not None else ""
     # a reply that the channel shows, too: it is what waits now
     where: dict[str, Any] = {"thread_ts": thread, "reply_broadcast": True} if thread else {}
-    made = slack.client().chat_postMessage(channel=target, unfurl_links=False, unfurl_media=False, **where, **message)
+    about: dict[str, Any] = {"channel": target, "unfurl_links": False, "unfurl_media": False}
+    made = slack.call("chat_postMessage", **about, **where, **message)
     return {"ts": str(made["ts"]), "thread_ts": thread}
 
 
-def _refused(post: SlackPost, refused: SlackApiError, taken: dict[str, Any]) -> dict[str, Any]:
-    code, pause_s = slack.code_of(refused), slack.pause_s(refused)
+def _refused(post: SlackPost, refused: slack.SlackRefusal, taken: dict[str, Any]) -> dict[str, Any]:
+    code, pause_s = refused.code, refused.pause_s
     channel = SlackChannel.objects.filter(pk=post.channel_id)
     if why := BROKEN.get(code):
         channel.update(broken=f"{why} Slack responded {code}.")

@@ -16,9 +16,6 @@ from urllib.error import URLError
 from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils import timezone
-from slack_sdk import WebClient
-from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.signature import SignatureVerifier
 
 from notices import subjects
 from notices.models import Channel, Delivery, DeliveryState, SlackPost, Subscription
@@ -34,8 +31,6 @@ WINDOW_S = 2
 """Slack gives a press three seconds until its window must be open."""
 AGAIN = {"ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout"}
 ENDED = {"user_not_found", "channel_not_found", "account_inactive", "users_not_found", "cannot_dm_bot"}
-OUT = (URLError, OSError, SlackClientError)
-"""What the client raises if Slack does not answer; `SlackApiError` is one of them, and is looked at first."""
 TEXT_CHARS = 2900
 """Of a text in a message or a window; Slack takes 3,000."""
 ANSWER, CLAIM = "awm_answer", "awm_claim"
@@ -43,6 +38,18 @@ ANSWER, CLAIM = "awm_answer", "awm_claim"
 DIRECT = "D"
 """Slack's names of direct messages begin with it."""
 REDRAWN_FOR = timedelta(days=1)
+
+
+class SlackAway(Exception):
+    """Slack does not answer."""
+
+
+class SlackRefusal(SlackAway):
+    """Slack refused a call; `pause_s` is for how long it wants no further one, 0 if it does not say so."""
+
+    def __init__(self, code: str, pause_s: float) -> None:
+        super().__init__(code)
+        self.code, self.pause_s = code, pause_s
 
 
 def is_set() -> bool:
@@ -55,11 +62,23 @@ def is_signed(body: bytes, headers: Any) -> bool:
     # the library takes a number and compares texts
     if not is_set() or not (stamp.isascii() and stamp.isdecimal()) or not signature.isascii():
         return False
+    from slack_sdk.signature import SignatureVerifier
+
     return bool(SignatureVerifier(settings.AWMWEB_SLACK_SECRET).is_valid(body, stamp, signature))
 
 
-def client(timeout_s: int = TIMEOUT_S) -> WebClient:
-    return WebClient(token=settings.AWMWEB_SLACK_TOKEN, base_url=f"{settings.AWMWEB_SLACK_URL}/api/", timeout=timeout_s)
+def call(method: str, *, within_s: int = TIMEOUT_S, **fields: Any) -> Any:
+    """Call a method of Slack's Web API and return what Slack returns. Raises `SlackRefusal` and `SlackAway`."""
+    from slack_sdk import WebClient
+    from slack_sdk.errors import SlackApiError, SlackClientError
+
+    client = WebClient(settings.AWMWEB_SLACK_TOKEN, f"{settings.AWMWEB_SLACK_URL}/api/", within_s)
+    try:
+        return getattr(client, method)(**fields)
+    except SlackApiError as refused:
+        raise SlackRefusal(str(refused.response.get("error", ""))[:80], _pause_s(refused.response.headers)) from None
+    except (URLError, OSError, SlackClientError) as silent:
+        raise SlackAway(type(silent).__name__) from None
 
 
 def send(parcel: Parcel) -> SendResult:
@@ -67,29 +86,24 @@ def send(parcel: Parcel) -> SendResult:
     if not is_set():
         return SendResult(False, "Slack is not set (AWMWEB_SLACK_TOKEN, AWMWEB_SLACK_SECRET).")
     try:
-        made = client().chat_postMessage(
+        made = call(
+            "chat_postMessage",
             channel=parcel.target,
             text=escaped(f"{parcel.title}: {parcel.text}"),
             blocks=_blocks(parcel),
             unfurl_links=False,
             unfurl_media=False,
         )
-    except SlackApiError as refused:
-        code = code_of(refused)
-        wait = pause_s(refused)
+    except SlackRefusal as refused:
+        code, wait = refused.code, refused.pause_s
         return SendResult(False, f"Slack responded {code}.", code in AGAIN, wait, ended=code in ENDED)
-    except OUT as silent:
-        return SendResult(False, f"Slack could not be reached ({type(silent).__name__}).", again=True)
+    except SlackAway as silent:
+        return SendResult(False, f"Slack could not be reached ({silent}).", again=True)
     return SendResult(True, "Accepted by Slack.", receipt={"channel": made["channel"], "ts": made["ts"]})
 
 
-def code_of(refused: SlackApiError) -> str:
-    return str(refused.response.get("error", ""))[:80]
-
-
-def pause_s(refused: SlackApiError) -> float:
-    """Return for how long Slack wants no call; 0 if it does not say so."""
-    after = str(refused.response.headers.get("Retry-After", ""))
+def _pause_s(headers: Any) -> float:
+    after = str(headers.get("Retry-After", ""))
     return float(after) if after.isascii() and after.isdecimal() and len(after) < 6 else 0.0
 
 
@@ -149,11 +163,11 @@ def button(words: str, action: str, value: str = "", url: str = "") -> dict[str,
 def open_window(trigger: str, window: dict[str, Any]) -> str:
     """Open a window over the person's Slack. Return what went wrong; empty if it is open."""
     try:
-        client(WINDOW_S).views_open(trigger_id=trigger, view=window)
-    except SlackApiError as refused:
+        call("views_open", within_s=WINDOW_S, trigger_id=trigger, view=window)
+    except SlackRefusal as refused:
         # a press that Slack delivered twice: its window is open
-        return "" if code_of(refused) == "exchanged_trigger_id" else f"Slack responded {code_of(refused)}."
-    except OUT:
+        return "" if refused.code == "exchanged_trigger_id" else f"Slack responded {refused.code}."
+    except SlackAway:
         return "Slack could not be reached."
     return ""
 
@@ -172,14 +186,12 @@ def tell(channel: str, ts: str, user: str, words: str, press: tuple[str, str, st
     Words that do not arrive are lost: the message itself stays true. A button has its words, its action and its value.
     """
     shown = [{"type": "section", "text": plain(clean(words))}, actions([button(*press)])] if press else None
-    slack = client(WINDOW_S)
+    is_direct = channel.startswith(DIRECT)
+    method, place = ("chat_postMessage", {"thread_ts": ts}) if is_direct else ("chat_postEphemeral", {"user": user})
     try:
-        if channel.startswith(DIRECT):
-            slack.chat_postMessage(channel=channel, thread_ts=ts, text=escaped(words), blocks=shown)
-        else:
-            slack.chat_postEphemeral(channel=channel, user=user, text=escaped(words), blocks=shown)
-    except OUT as error:
-        log.warning("Slack did not take a reply: %s", type(error).__name__)
+        call(method, within_s=WINDOW_S, channel=channel, text=escaped(words), blocks=shown, **place)
+    except SlackAway as error:
+        log.warning("Slack did not take a reply: %s", error)
 
 
 def move(channel: str, ts: str, url: str) -> None:
@@ -187,10 +199,10 @@ def move(channel: str, ts: str, url: str) -> None:
     words = "Moved: this ask has another message here."
     blocks = [{"type": "section", "text": plain(words)}, actions([link(url)])]
     try:
-        client(WINDOW_S).chat_update(channel=channel, ts=ts, text=words, blocks=blocks)
-    except OUT as error:
+        call("chat_update", within_s=WINDOW_S, channel=channel, ts=ts, text=words, blocks=blocks)
+    except SlackAway as error:
         # the next press on it tries again
-        log.warning("Slack did not move a message: %s", type(error).__name__)
+        log.warning("Slack did not move a message: %s", error)
 
 
 @dataclass(frozen=True)
@@ -297,9 +309,9 @@ def _update(row: Delivery, subject: subjects.Subject, words: str) -> bool:
         buttons = [*(presses(row.pk, is_free=False) if held else []), link(parcel.url)]
         blocks = [*blocks[:2], {"type": "context", "elements": [plain(words)]}, actions(buttons)]
     try:
-        client().chat_update(**row.receipt, text=escaped(f"{parcel.title}: {parcel.text}"), blocks=blocks)
-    except SlackApiError as refused:
-        return code_of(refused) not in AGAIN
-    except OUT:
+        call("chat_update", **row.receipt, text=escaped(f"{parcel.title}: {parcel.text}"), blocks=blocks)
+    except SlackRefusal as refused:
+        return refused.code not in AGAIN
+    except SlackAway:
         return False
     return True

@@ -53,7 +53,7 @@ from reviews.statistics import reports
 from reviews.visible import rulings
 from reviews.visible.annotated import current, seen_by
 from reviews.visible.label_forms import LabelForm, place_in, value_of
-from reviews.visible.own import OwnReview, own_reviews
+from reviews.visible.own import CLAIMED, OwnReview, own_reviews
 from reviews.visible.places import tell
 
 RAIL = 30
@@ -176,11 +176,11 @@ def rail_of(request: MemberRequest, review: Review, *, ahead: bool) -> list[OwnR
     """
     rows = own_reviews(request.actor, review.queue, RAIL)
     if ahead:
-        is_answered = [row.words == "Claimed" and row.review != review for row in rows]
+        is_answered = [row.words == CLAIMED and row.review != review for row in rows]
         rows = [
             replace(row, words="Given") if answered else row for row, answered in zip(rows, is_answered, strict=True)
         ]
-    return rows if not ahead or any(one.review == review for one in rows) else [OwnReview(review, "Claimed"), *rows]
+    return rows if not ahead or any(one.review == review for one in rows) else [OwnReview(review, CLAIMED), *rows]
 
 
 @require_POST

@@ -39,8 +39,9 @@ from reviews.models import LabelSchema, QueueKind, ReviewQueue, SchemaKind, Verd
 from reviews.pages.adding import fill, selection_of
 from reviews.record import assigning, mentions, rules, schemas
 from reviews.statistics import filling, reports
+from reviews.statistics.agreement import FEW_TASKS, FEWEST, RARE
 from reviews.visible import rulings
-from reviews.visible.own import OwnReview, own_reviews
+from reviews.visible.own import OPEN, OwnReview, own_reviews
 
 QUEUES = 100
 OWN, AHEAD = 200, 50
@@ -174,15 +175,15 @@ def _queue_page(request: MemberRequest, pk: str, problem: str = "", status: int 
     form keeps its input."""
     actor = request.actor
     queue = visible_or_404(ReviewQueue.objects.all(), actor, pk)
-    progress, reasons = reports.progress(actor, queue), reports.why_empty(actor, queue, timezone.now())
+    progress, own = reports.progress(actor, queue), _rows_of(actor, queue)
     left = progress.total - progress.done
     context = {
         "queue": queue,
         "headline": _state_of(queue, left, progress.total),
         "terms": _terms_of(queue),
         "told": progress,
-        "reasons": ["This queue is closed."] if queue.closed_at else reasons,
-        "own": _rows_of(actor, queue),
+        "reasons": _why_empty(actor, queue, own),
+        "own": own,
         "labels": LabelSchema.objects.filter(pk__in=queue.schemas).order_by("created_at", "pk"),
         "rule": queue.rules.filter(ended_at=None).annotate(added=Count("reviews")).first(),
         "gold": reports.gold_lines(queue),
@@ -200,12 +201,18 @@ def _queue_page(request: MemberRequest, pk: str, problem: str = "", status: int 
     return render(request, "reviews/queue.html", context, status=status)
 
 
+def _why_empty(actor: Actor, queue: ReviewQueue, own: list[OwnReview]) -> list[str]:
+    if queue.closed_at:
+        return ["This queue is closed."]
+    return [] if any(row.is_open for row in own) else reports.why_empty(actor, queue, timezone.now())
+
+
 def _rows_of(actor: Actor, queue: ReviewQueue) -> list[OwnReview]:
     """Return what is open to a person in turn, then what they hold, gave or declined, as far as they can see it."""
     own = own_reviews(actor, queue, OWN)
     there = {one.review.pk for one in own}
     ahead = assigning.open_to(actor, queue, AHEAD) if holds(actor, may_review) else []
-    return [*(OwnReview(one, "Open") for one, _ in ahead if one.pk not in there), *own]
+    return [*(OwnReview(one, OPEN) for one, _ in ahead if one.pk not in there), *own]
 
 
 @require_POST
@@ -356,8 +363,11 @@ def agreement_page(request: MemberRequest) -> HttpResponse:
         "chosen": chosen,
         "only_sample": only_sample,
         "lines": lines,
-        "headline": lines[0].finding if lines else "No episode has two judges yet.",
+        "headline": next((one.finding for one in lines if one.figures.items), "No episode has two judges yet."),
         "differing": reports.disagreeing(actor, chosen, only_sample=only_sample)[:100] if chosen else [],
+        "fewest": FEWEST,
+        "rare": RARE,
+        "few_tasks": FEW_TASKS,
     }
     return render(request, "reviews/agreement.html", context)
 

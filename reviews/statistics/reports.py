@@ -7,7 +7,7 @@ verifier use the same figures. Called by pages and the API.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from django.db.models import Count, Q, QuerySet
 
 from episodes.models import Episode, Privilege
+from episodes.stored.splits import task_key
 from episodes.visible import visibility
 from people.access import Actor, scoped
 from people.slots import SlotState, is_free
@@ -39,9 +40,11 @@ from reviews.statistics.agreement import (
     Share,
     agreement,
     share,
+    share_of_tasks,
 )
 from reviews.visible.annotated import current
 from reviews.visible.pairs import answers_of, questions_of
+from reviews.visible.places import Place, place_of
 
 VERIFIER = "verifier"
 DECLINES = 20
@@ -63,21 +66,20 @@ def progress(actor: Actor, queue: ReviewQueue) -> Progress:
 
 
 def progress_of(actor: Actor, queues: Collection[ReviewQueue]) -> dict[str, Progress]:
-    """Return the progress of each queue by its ID, in two queries."""
+    """Return the progress of each queue by its ID, in two queries, or three if some are of pairs and some are not."""
     # void ones were closed with their queue: no one can give them
     slots = ReviewSlot.objects.filter(queue__in=queues).exclude(state=SlotState.VOID)
     # without gold, as in the total
-    rows = Verdict.objects.as_given().filter(review__queue__in=queues, review__gold="")
-    pairs = Preference.objects.counted().filter(review__queue__in=queues)
+    rows = Verdict.objects.as_given().filter(review__gold="")
     states: dict[str, Counter[tuple[bool, str]]] = {one.pk: Counter() for one in queues}
     verdicts: dict[str, Counter[tuple[str, str]]] = {one.pk: Counter() for one in queues}
     for queue, is_gold, state, n in slots.values_list("queue", "is_gold", "state").annotate(n=Count("pk")):
         states[queue][is_gold, state] = n
-    for answers in (rows, pairs):
-        for queue, author, key, n in answers.values_list("review__queue", "author", "author_key").annotate(
-            n=Count("pk")
-        ):
-            verdicts[queue][author, key] = n
+    for answers, is_pairwise in ((rows, False), (Preference.objects.counted(), True)):
+        if kind := [queue for queue in queues if queue.is_pairwise == is_pairwise]:
+            counted = answers.filter(review__queue__in=kind).values_list("review__queue", "author", "author_key")
+            for pk, author, key, n in counted.annotate(n=Count("pk")):
+                verdicts[pk][author, key] = n
     return {pk: _progress(actor, states[pk], verdicts[pk]) for pk in states}
 
 
@@ -163,12 +165,12 @@ def gold_lines(queue: ReviewQueue) -> list[GoldLine]:
     """Return, by judge, the share of gold items answered correctly, with its interval."""
     # the first verdict: a change was made with the answer in sight
     rows = Verdict.objects.as_given().filter(review__queue=queue).exclude(review__gold="")
-    counts: dict[tuple[str, str, str], list[bool]] = {}
-    for key, name, kind, decision, gold in rows.values_list(
-        "author_key", "author", "author_kind", "decision", "review__gold"
-    ):
-        counts.setdefault((key, name, kind), []).append(decision == gold)
-    lines = [GoldLine(name, kind, share(sum(right), len(right))) for (_, name, kind), right in counts.items()]
+    verdicts = list(rows.values_list("author_key", "author", "author_kind", "decision", "review__gold", "episode_id"))
+    tasks = _tasks_of({episode for *_, episode in verdicts})
+    counts: dict[tuple[str, str, str], list[tuple[bool, str]]] = {}
+    for *judge, decision, gold, episode in verdicts:
+        counts.setdefault((judge[0], judge[1], judge[2]), []).append((decision == gold, tasks.get(episode, episode)))
+    lines = [GoldLine(name, kind, share_of_tasks(flags)) for (_, name, kind), flags in counts.items()]
     # each line has an answer, so the rate is a number
     return sorted(lines, key=lambda line: (-(line.right.rate or 0), line.name))
 
@@ -209,6 +211,8 @@ class ReportLine:
 
     title: str
     figures: Agreement
+    tied: int = 0
+    """Items left out because a side has no majority."""
 
     @property
     def finding(self) -> str:
@@ -230,13 +234,30 @@ def lines(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> lis
     people = [_of(one, kinds, "human") for one in table.values()]
     models = [_of(one, kinds, "model", "code") for one in table.values()]
     verifier = [{VERIFIER: one[VERIFIER]} if VERIFIER in one else {} for one in table.values()]
+    of_review = _tasks(queue, table)
     overall = [
-        ReportLine("People, verdict", agreement(people)),
-        ReportLine("People and models, verdict", agreement(_against(people, models))),
-        ReportLine("People and verifier, verdict", agreement(_against(people, verifier))),
-        ReportLine("Models and verifier, verdict", agreement(_against(models, verifier))),
+        ReportLine("People, verdict", agreement(people, of_review)),
+        _beside("People and models, verdict", people, models, of_review),
+        _beside("People and verifier, verdict", people, verifier, of_review),
+        _beside("Models and verifier, verdict", models, verifier, of_review),
     ]
-    return [line for line in [*overall, *_label_lines(actor, queue, only_sample)] if line.figures.items]
+    return [*(line for line in overall if line.figures.items or line.tied), *_label_lines(actor, queue, only_sample)]
+
+
+def _tasks(queue: ReviewQueue, reviews: Iterable[str]) -> list[str]:
+    """Return the task of each of these reviews of a queue."""
+    episode_of = dict(queue.reviews.values_list("pk", "episode_id"))
+    task_of = _tasks_of(episode_of.values())
+    return [task_of[episode_of[pk]] for pk in reviews]
+
+
+def _tasks_of(episodes: Collection[str]) -> dict[str, str]:
+    """Return the task of each episode; one without a text or a place in a scenario is a task of its own."""
+    rows = Episode.every.filter(pk__in=episodes).values_list("pk", "scenario", "task_idx", "task")
+    return {
+        pk: task_key(scenario, place, task) if task or (scenario and place is not None) else pk
+        for pk, scenario, place, task in rows
+    }
 
 
 def preferred(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> QuerySet[Preference]:
@@ -260,11 +281,10 @@ def _pair_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[Rep
     pair_lines = []
     for question in questions_of(queue.rubric):
         ours, theirs = people.get(question, {}), models.get(question, {})
-        both = [pk for pk in ours if pk in theirs]
-        against = _against([ours[pk] for pk in both], [theirs[pk] for pk in both])
-        pair_lines.append(ReportLine(f"People, {question}", agreement(list(ours.values()))))
-        pair_lines.append(ReportLine(f"People and models, {question}", agreement(against)))
-    return [line for line in pair_lines if line.figures.items]
+        of_review, others = _tasks(queue, ours), [theirs.get(pk, {}) for pk in ours]
+        pair_lines.append(ReportLine(f"People, {question}", agreement(list(ours.values()), of_review)))
+        pair_lines.append(_beside(f"People and models, {question}", list(ours.values()), others, of_review))
+    return [line for line in pair_lines if line.figures.items or line.tied]
 
 
 def _kinds(queue: ReviewQueue) -> dict[str, str]:
@@ -276,10 +296,14 @@ def _of(judges: Item, kinds: dict[str, str], *author_kinds: str) -> dict[str, st
     return {key: said for key, said in judges.items() if kinds.get(key) in author_kinds}
 
 
-def _against(some: Collection[Item], others: Collection[Item]) -> list[Item]:
-    """Return each side as one judge, by its majority, so that no pair within a side counts."""
-    pairs = [(_majority(a), _majority(b)) for a, b in zip(some, others, strict=True)]
-    return [{"a": a, "b": b} for a, b in pairs if a and b]
+def _beside(title: str, some: Sequence[Item], others: Sequence[Item], tasks: Sequence[str]) -> ReportLine:
+    """Compare two sides, each as one judge by its majority, so that no pair within a side counts. Items that one side
+    did not judge are left out, and so are those on which one is tied, which are counted."""
+    both = [(a, b, task) for a, b, task in zip(some, others, tasks, strict=True) if a and b]
+    leads = [({"a": _majority(a), "b": _majority(b)}, task) for a, b, task in both]
+    clear = [(each, task) for each, task in leads if all(each.values())]
+    figures = agreement([each for each, _ in clear], [task for _, task in clear])
+    return ReportLine(title, figures, len(leads) - len(clear))
 
 
 def _majority(judges: Item) -> str:
@@ -292,7 +316,8 @@ def _majority(judges: Item) -> str:
 
 
 def _label_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[ReportLine]:
-    """Return, by label schema of the queue with one value each, agreement on steps and episodes."""
+    """Return, by label schema of the queue with one value each, agreement on steps and episodes. A label that only
+    single judges set has a line as well, which says so."""
     label_lines = []
     shown = _open_to(actor, queue)
     shown = shown.filter(review__in_sample=True) if only_sample else shown
@@ -301,15 +326,17 @@ def _label_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[Re
     # a third reviewer judges disputed ones only
     called = set(shown.filter(adjudicates=True).values_list("episode_id", "author_key"))
     for schema in LabelSchema.objects.filter(pk__in=queue.schemas, kind__in=SchemaKind.counted()).order_by("name"):
-        items: dict[Any, dict[str, str]] = {}
+        items: dict[tuple[str, Place], dict[str, str]] = {}
         for annotation in current(rows.filter(schema=schema)):
             if (annotation.episode_id, annotation.author_key) in called:
                 continue
-            place = (annotation.episode_id, annotation.seq, annotation.path, annotation.start, annotation.end)
+            place = annotation.episode_id, place_of(annotation)
             # a choice of several values counts as one value
             items.setdefault(place, {})[annotation.author_key] = str(annotation.text)
-        label_lines.append(ReportLine(f"Label {schema.title}", agreement(list(items.values()))))
-    return label_lines
+        task_of = _tasks_of({episode for episode, _ in items})
+        figures = agreement(list(items.values()), [task_of[episode] for episode, _ in items])
+        label_lines.append(ReportLine(f"Label {schema.title}", figures))
+    return [line for line in label_lines if line.figures.items or line.figures.alone]
 
 
 def disagreeing(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> list[Review]:

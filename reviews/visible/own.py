@@ -16,6 +16,8 @@ from reviews.models import Preference, Review, ReviewDecline, ReviewQueue, Verdi
 from reviews.statistics import worth
 from reviews.visible.pairs import shown_choice
 
+OPEN, CLAIMED = "Open", "Claimed"
+
 
 @dataclass(frozen=True)
 class OwnReview:
@@ -27,6 +29,11 @@ class OwnReview:
     at: datetime | None = None
 
     @property
+    def is_open(self) -> bool:
+        """Return whether this person can begin or finish it now."""
+        return self.words in (OPEN, CLAIMED)
+
+    @property
     def differs(self) -> bool:
         return self.against == "differs"
 
@@ -36,7 +43,7 @@ def own_reviews(actor: Actor, queue: ReviewQueue, limit: int) -> list[OwnReview]
     slots = queue.slots.filter(holder=actor.key, state__in=[SlotState.SUBMITTED, SlotState.CLAIMED])
     rows = list(slots.select_related("review__episode").order_by("-claimed_at")[:limit])
     by_review = said_by(actor, queue, [one.review for one in rows if one.state == SlotState.SUBMITTED])
-    own = [by_review.get(one.review_id) or OwnReview(one.review, "Claimed", at=one.claimed_at) for one in rows]
+    own = [by_review.get(one.review_id) or OwnReview(one.review, CLAIMED, at=one.claimed_at) for one in rows]
     declines = ReviewDecline.objects.filter(review__queue=queue, author_key=actor.key).order_by("-at")
     own += [OwnReview(one.review, "Declined", at=one.at) for one in declines.select_related("review__episode")[:limit]]
     return own[:limit]

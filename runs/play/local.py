@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from awmclient import errors
 from awmclient.client.bodies import StepLike, numbered
 from awmclient.loop.ports import EpisodePort
+from awmclient.nouns.pictures import ImagePart
 from awmclient.schema import (
     Advice,
     AskOpen,
@@ -36,14 +37,15 @@ from awmenv import spans
 from episodes.events import episode_topic
 from episodes.live.hub import hub
 from episodes.models import Episode
-from episodes.record import ask_steps, noting, recording, steering
+from episodes.record import ask_steps, noting, pictures, recording, steering
+from episodes.stored import decoding
 from episodes.visible.trajectory import steps_of
 from experts.events import ask_topic
 from experts.find.reading import ask_view
 from experts.models import Ask
 from experts.record import closing, opening
 from people.access import Actor, visible_or_404
-from people.errors import AWAY, AppError
+from people.errors import AWAY, AppError, Busy
 from people.models import new_id
 from runs.play import parking
 from runs.play.database import in_database
@@ -68,6 +70,22 @@ async def patiently(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
             if loop.time() + pause > give_up:
                 raise errors.Unreachable(f"The database is unavailable: {error}") from error
             log.warning("database unavailable, retrying: %s", error)
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, 3.0)
+
+
+async def _when_free(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Read a picture, after others that are being read. Raises `Unreachable` if that takes too long."""
+    clock = asyncio.get_running_loop().time
+    give_up, pause = clock() + PATIENCE_S, FIRST_PAUSE_S
+    while True:
+        try:
+            return await patiently(call, *args, **kwargs)
+        except errors.Refused as refused:
+            if refused.code != Busy.code:
+                raise
+            if clock() + pause > give_up:
+                raise errors.Unreachable("Other pictures are being read.") from refused
         await asyncio.sleep(pause)
         pause = min(pause * 2, 3.0)
 
@@ -148,6 +166,16 @@ class LocalEpisode:
         # a batch that was sent again is acknowledged with its own last number, which is not the last of all
         self.last_seq = max(self.last_seq, acknowledged)
         return acknowledged
+
+    async def upload(self, picture: bytes) -> ImagePart:
+        """Store a picture of a step to come."""
+        row, _ = await _when_free(pictures.upload, self.actor, self.id, picture)
+        return pictures.part_of_stored(row)
+
+    async def part_of(self, picture: bytes) -> ImagePart:
+        """Return the part of a picture without storing it, to compare what comes again with the record."""
+        read = await _when_free(decoding.decoded, picture, self.actor.key)
+        return ImagePart.model_validate(read.part)
 
     async def ask(self, question: str, *, deadline_s: int = 300, key: str | None = None, **fields: Any) -> Advice:
         await self.heartbeat()  # an attempt that has ended must not send an ask

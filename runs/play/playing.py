@@ -22,6 +22,7 @@ from django.db import transaction
 from awmclient.asking.rules import AskGate, AskRule
 from awmclient.choosing.chat import ChatPolicy
 from awmclient.choosing.scripted import ScriptedPolicy
+from awmclient.client.pictures import with_uploads
 from awmclient.errors import BoundaryFault, Unreachable
 from awmclient.loop.restoring import restore
 from awmclient.loop.rollout import rollout
@@ -158,7 +159,8 @@ async def _judge(episode_id: str) -> None:
     try:
         async with await _world(actor, episode) as environment:
             await environment.reset(scenario=episode.scenario, task_idx=episode.task_idx, state_diff=True)
-            await restore(environment, await LocalEpisode(actor, episode).steps())
+            recorded = LocalEpisode(actor, episode)
+            await restore(environment, await recorded.steps(), functools.partial(with_uploads, recorded.part_of))
             await _verify(actor, episode, environment, episode.final_answer)
     except (ServerUnreachable, CapacityReached) as away:
         log.warning("episode %s waits for its verdict: %s", episode.pk, away)

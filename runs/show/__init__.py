@@ -11,6 +11,7 @@
     errata      what a repaired verifier changed in runs
     forks       branches of an episode, and what they show
     campaigns   campaigns of forks, and what they show
+    answers     which episodes read the same answer
     lanes       the tree of an episode as lanes
     timing      words at several times of an episode
     gating      decisions drawn by turn, and their gate

@@ -20,7 +20,7 @@ from episodes.visible import visibility
 from people.access import Actor, may_see_asking, scoped, visible_or_404
 from people.text.in_words import count
 from runs.models import Campaign, CampaignPoint
-from runs.show import forks
+from runs.show import answers, forks
 from runs.statistics import campaigned, forked, rereading
 from runs.statistics.campaigned import CampaignFinding, RootPair
 from runs.statistics.forked import ForkArm
@@ -141,16 +141,6 @@ def is_withheld(actor: Actor, campaign: Campaign) -> bool:
     return not _sees_ends(actor, list(points))
 
 
-def forks_beside(forks: Collection[str]) -> dict[str, int]:
-    """Return how many other forks the campaign of each of these made, by fork; those of no campaign are left out."""
-    made = CampaignPoint.objects.filter(fork__isnull=False)
-    of_each = dict(made.filter(fork__in=forks).values_list("fork_id", "campaign_id"))
-    many = dict(
-        made.filter(campaign__in=set(of_each.values())).values_list("campaign").annotate(n=Count("fork", distinct=True))
-    )
-    return {str(fork): many[campaign] - 1 for fork, campaign in of_each.items()}
-
-
 def places(actor: Actor, campaign: Campaign, after: int, most: int) -> list[CampaignPoint]:
     """Return places of a campaign behind one of them, in their order; none if outcomes are withheld from the actor."""
     points = CampaignPoint.objects.filter(campaign=campaign).select_related("root__project", "fork", "campaign")
@@ -215,7 +205,7 @@ def _finding(
     for branch in branches:
         by_fork[str(branch.fork_id)].append(branch)
     fixed = "script" in {*(one.root.policy_kind for one in points if one.fork_id), *(b.policy_kind for b in branches)}
-    share = share_of(campaign)
+    share, read = share_of(campaign), answers.of_branches([one.pk for one in branches])
 
     def reading(types: Mapping[str, str]) -> CampaignFinding:
         def arm_of(fork: Fork, arm: BranchArm) -> ForkArm:
@@ -227,8 +217,10 @@ def _finding(
                 root=point.root_id,
                 kind=point.root.scenario or "other",
                 at=point.share,
+                fork=point.fork.pk,
                 treated=arm_of(point.fork, BranchArm.TREATED),
                 control=arm_of(point.fork, BranchArm.CONTROL),
+                shared=frozenset().union(*(read.get(one.pk, ()) for one in by_fork[point.fork.pk])),
             )
             for point in points
             if point.fork is not None

@@ -10,7 +10,6 @@ statement on outcomes of a repaired verifier holds only if the first outcomes sh
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from django.db.models import Count, Q, Sum
 from django.db.models.functions import Coalesce
 
 from awmclient.schema import LIVE_STATES, NOT_COUNTED
-from episodes.models import EpisodeState, ExpertMode, Run
+from episodes.models import COMPLETE, EpisodeState, ExpertMode, Run, counted_as
 from episodes.stored import outcomes
 from episodes.stored.strip import BRIEFED
 from episodes.visible import visibility
@@ -33,7 +32,7 @@ from runs.models import ENDED, Plan, PlanState
 from runs.plan import claims, replaceable
 from runs.plan.claims import Claims
 from runs.plan.plans import briefing_words, plan_of
-from runs.show import helping
+from runs.show import answers, helping
 from runs.statistics import corrected, rereading
 from runs.statistics.compare import CANCELLED, Try, contrasts, uncounted
 from runs.statistics.contrast import Contrast, Corrected
@@ -43,7 +42,6 @@ from runs.statistics.offers import Effect, effects
 from runs.statistics.self_control import against_itself
 from runs.taskset import probes
 
-COMPLETE = "complete"
 OTHER_VERSION = "the pack was replaced during the run"
 ASSISTED = "a person took part"
 
@@ -280,7 +278,8 @@ def _tries_of(plan: Plan, claim_set: Claims, *, first: bool = False) -> tuple[li
     unverified = replaceable.unverified(silent)
     unfit = claim_set.left_out
     tries = []
-    asks, shared, ends = _asks_of(plan), _shared_of(plan), helping.ends_of(plan)
+    asks, ends = _asks_of(plan), helping.ends_of(plan)
+    shared = answers.shared(Ask.objects.filter(episode__planned__plan=plan))
     changed = _changed((row[0], row[-2]) for row in rows)
     for (
         scenario,
@@ -307,11 +306,11 @@ def _tries_of(plan: Plan, claim_set: Claims, *, first: bool = False) -> tuple[li
         if complete is not None and task in unfit:
             complete, excluded = None, unfit[task]
         about = (complete, excluded, offered, chance, episode in asks, asks.get(episode, 0.0), episode)
-        answers = frozenset(shared.get(episode, ()))
+        read = frozenset(shared.get(episode, ()))
         retried_at = created_at.timestamp() if episodes > 1 else 0.0
         end = ends.get(episode, (0, 0))
         tries.append(
-            Try(task, scenario, arm, seed, position, wave, *about, answers, retried_at, *end, unfit=task in unfit)
+            Try(task, scenario, arm, seed, position, wave, *about, read, retried_at, *end, unfit=task in unfit)
         )
     return tries, [row[7] for row in rows]
 
@@ -332,38 +331,6 @@ def _asks_of(plan: Plan) -> dict[str, float]:
     return dict(
         asks.annotate(took=Coalesce(Sum("advice__took_s", filter=by_people), 0.0)).values_list("episode_id", "took")
     )
-
-
-def _shared_of(plan: Plan) -> dict[str, set[str]]:
-    """Return names of the answers that each episode of a plan read: equal for an answer to a group or from the cache,
-    and for all answers that were edited from one earlier answer."""
-    read = Ask.objects.filter(episode__planned__plan=plan, accepted__isnull=False).exclude(accepted__source="fallback")
-    columns = (
-        "episode_id",
-        "group",
-        "accepted_id",
-        "accepted__author_key",
-        "accepted__text",
-        "accepted__taken_from_id",
-    )
-    by_episode: dict[str, set[str]] = defaultdict(set)
-    for episode, group, advice, author, text, before in read.values_list(*columns):
-        same = hashlib.sha256(f"{author}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
-        # An answer to a group is a row for each ask, so group, author and text name it.
-        # One that was written on from an earlier answer has the earlier one's name as well.
-        by_episode[episode] |= {f"{group} {same}", *(one for one in (advice, before) if one)}
-    return by_episode
-
-
-def counted_as(state: str, fault: str, reward_type: str | None = None, assisted: bool = False) -> bool | None:
-    """Return whether a try counts as complete or as not complete; None if it counts as neither, or is open."""
-    if assisted:
-        return None
-    if state == EpisodeState.FAILED:
-        return False if fault == "policy" else None
-    if state != EpisodeState.FINISHED or reward_type is None or reward_type in NOT_COUNTED:
-        return None
-    return reward_type == COMPLETE
 
 
 def _became(

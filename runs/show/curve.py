@@ -8,9 +8,10 @@ see this.
 from __future__ import annotations
 
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from awmclient.asking.rules import AskingRule, OfferedByGate, kind_of_rule
@@ -21,16 +22,24 @@ from people.text.figures import BASELINE, EXPERT, SINGLE, Chart, Figure, Style, 
 from people.text.in_words import count, percent
 from runs.show import asking, gating
 from runs.show.comparison import RunComparison
-from runs.statistics.paired import Interval, cluster_interval
+from runs.statistics.compare import Try
+from runs.statistics.paired import FEW_EFFECTIVE, Interval, cluster_interval, hull
 from runs.statistics.random_asking import RandomAsking, episodes_of, random_asking
 from runs.statistics.sentences import span_text
+from runs.statistics.units import units_of
 
 Row = dict[str, Any]
 RANDOM = Style("--ink-3", "dot", "circle")
 DOTTED = {"mode": "lines", "line": {"color": "--ink-3", "width": 1, "dash": "dot"}}
 READ = 400
 """Episodes whose draws are read for the dotted line, drawn from all by the run's ID."""
-COLUMNS = ["arm", "rule", "counted", "complete", "rate", "low", "high", "asks_per_task", "human_minutes_per_task"]
+COLUMNS = [
+    *("arm", "rule", "counted", "complete", "rate", "low", "high", "asks_per_task", "human_minutes_per_task"),
+    "why_no_interval",
+]
+WHY_NO_INTERVAL = (
+    f"fewer than {FEW_EFFECTIVE} scenarios without a common answer, or a few of them have most of the episodes"
+)
 NEVER, REMINDERS = "never", "reminders"
 """Arms without a rule: without an expert, and with the plan's reminders."""
 GAP, AWAY = 7.0, 5.0
@@ -47,7 +56,7 @@ class Point:
     complete: int
     asks: int
     human_s: float
-    interval: Interval
+    interval: Interval | None
     is_gate: bool = False
     is_untimed: bool = False
     """Whether its rule looks at nothing: never, always, and at random."""
@@ -103,9 +112,6 @@ def points_of(comparison: RunComparison, asked: asking.RunAsking | None) -> list
         mine = [one for one in comparison.tries if one.arm == arm.name and one.complete is not None]
         if not mine:
             continue
-        units: dict[str, list[bool]] = defaultdict(list)
-        for attempt in mine:
-            units[attempt.scenario].append(bool(attempt.complete))
         complete = sum(one.complete is True for one in mine)
         if rules[arm.name]:
             kind = kind_of_rule(rules[arm.name]) or AskingRule
@@ -114,7 +120,7 @@ def points_of(comparison: RunComparison, asked: asking.RunAsking | None) -> list
             words, looks = (NEVER, (False, True)) if arm.expert == "off" else (REMINDERS, (False, False))
         numbers = (len(mine), complete, sum(asks[one.episode] for one in mine), sum(one.human_s for one in mine))
         timing = timing_of(rules[arm.name])
-        points.append(Point(arm.name, words, *numbers, interval_of(units, complete, len(mine)), *looks, timing))
+        points.append(Point(arm.name, words, *numbers, interval_of_arm(mine), *looks, timing))
     return points
 
 
@@ -131,14 +137,29 @@ def random_of(comparison: RunComparison, points: list[Point]) -> list[RandomAski
     counted = [one for one in comparison.tries if one.arm in drawing and one.complete is not None]
     if len(counted) > READ:
         counted = random.Random(comparison.plan.run_id).sample(counted, READ)  # noqa: S311
-    return random_asking(episodes_of(gating.decisions_of(comparison, drawing, counted))) if counted else []
+    if not counted:
+        return []
+    return random_asking(episodes_of(gating.decisions_of(comparison, drawing, counted)))
 
 
-def interval_of(units: dict[str, list[bool]], complete: int, counted: int) -> Interval:
-    """Return the 95% interval of a rate over scenarios, at least as wide as that of as many single episodes."""
-    low, high = wilson(complete, counted)
-    _, span = cluster_interval([float(sum(one)) for one in units.values()], [len(one) for one in units.values()])
-    return (max(0.0, min(low, span[0])), min(1.0, max(high, span[1]))) if span else (low, high)
+def interval_of_arm(tries: Sequence[Try]) -> Interval | None:
+    """Return the 95% interval of the rate of an arm, from its counted tries: scenarios in which one answer was read are
+    one unit, and the interval holds that of each scenario alone, too."""
+    spans = [
+        interval_of({str(unit[0]): [bool(tries[place].complete) for place in unit] for unit in units})
+        for joins in (False, *([True] * any(one.shared for one in tries)))
+        if (units := units_of(tries, by_scenario=True, joins=joins))
+    ]
+    return None if None in spans else reduce(hull, spans)
+
+
+def interval_of(units: dict[str, list[bool]]) -> Interval | None:
+    """Return the 95% interval of a rate over scenarios, at least as wide as that of as many single episodes; None with
+    too few scenarios, of which one could decide it."""
+    sums, sizes = [float(sum(one)) for one in units.values()], [len(one) for one in units.values()]
+    low, high = wilson(sum(sums), sum(sizes))
+    _, span = cluster_interval(sums, sizes)
+    return (max(0.0, min(low, span[0])), min(1.0, max(high, span[1]))) if span else None
 
 
 def rows(comparison: RunComparison) -> list[Row]:
@@ -149,10 +170,11 @@ def rows(comparison: RunComparison) -> list[Row]:
             "counted": point.counted,
             "complete": point.complete,
             "rate": round(point.rate, 4),
-            "low": round(point.interval[0], 4),
-            "high": round(point.interval[1], 4),
+            "low": round(point.interval[0], 4) if point.interval else None,
+            "high": round(point.interval[1], 4) if point.interval else None,
             "asks_per_task": round(point.per_task, 3),
             "human_minutes_per_task": round(point.minutes, 3),
+            "why_no_interval": "" if point.interval else WHY_NO_INTERVAL,
         }
         for point in points_of(comparison, asking.asking_of(comparison))
     ]
@@ -186,13 +208,14 @@ def _chart(
 ) -> Chart:
     headline = sentence(points, effort)
     few = "so far, in no planned order" if is_open else "of all counted episodes"
+    none = "".join(f" {one.arm} has no interval: {WHY_NO_INTERVAL}." for one in points if one.interval is None)
     dotted = "; dotted: random offers, by weighing those that were drawn, of episodes with a decision"
     return Chart(
         name=figures.name_of(effort.name, "\n".join(one.arm for one in points)),
         title=headline,
         note=f"complete against {effort.words}, {few}; 95% over scenarios, each interval for itself"
         f"{dotted if at_random else ''}. Exploratory: what the "
-        f"run says is in its comparisons.{''.join(map(_timed, points))}",
+        f"run says is in its comparisons.{none}{''.join(map(_timed, points))}",
         says=headline,
         columns=["Arm", "Rule", "Counted", "Complete", "95%", "Asks per task", "People's minutes per task"],
         rows=[
@@ -201,7 +224,7 @@ def _chart(
                 point.rule,
                 count(point.counted, "episode"),
                 percent(point.rate),
-                f"{percent(point.interval[0])} to {percent(point.interval[1])}",
+                f"{percent(point.interval[0])} to {percent(point.interval[1])}" if point.interval else "none",
                 f"{point.per_task:.2f}",
                 f"{point.minutes:.2f}",
             ]
@@ -235,8 +258,9 @@ def _figure(points: list[Point], effort: Effort, at_random: Sequence[RandomAskin
         data.append(figures.line(rates, RANDOM, words) | DOTTED)
     for point in order:
         style, at = _style(point), [effort.of(point)] * 2
-        ends = {"type": "scatter", "mode": "lines", "x": at, "y": [100 * end for end in point.interval]}
-        data.append(ends | {"line": {"color": style.color, "width": 2}, "hoverinfo": "skip", "cliponaxis": False})
+        if point.interval:
+            ends = {"type": "scatter", "mode": "lines", "x": at, "y": [100 * end for end in point.interval]}
+            data.append(ends | {"line": {"color": style.color, "width": 2}, "hoverinfo": "skip", "cliponaxis": False})
         marker = {"color": style.color, "symbol": style.symbol, "size": 12 if point.is_gate else 9}
         hover = f"{point.share}, {effort.of(point):.2f} {effort.words}"
         about = f"{label(point.arm, 80)} ({label(point.rule, 40)})<br>{hover}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from episodes.models import Episode, Erratum, Rejudging, Run
+from episodes.models import COMPLETE, Episode, Erratum, Rejudging, Run
 from episodes.stored import outcomes, repairs
 from episodes.visible import visibility
 from people.access import Actor, sees_outcomes, system
@@ -21,7 +21,7 @@ from people.models import Project
 from runs.models import Campaign, CampaignPoint, Plan
 from runs.show import campaigns
 from runs.show.campaigns import CampaignView
-from runs.show.comparison import COMPLETE, compare_run
+from runs.show.comparison import compare_run
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ Owns which branches belong together and who sees their outcomes. Leaves the arit
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,6 +24,7 @@ from people.access import Actor, may_see_asking, scoped, visible_or_404
 from people.errors import NotFound
 from reviews.models import Correction
 from runs.models import CampaignPoint
+from runs.show import answers
 from runs.statistics import forked, rereading
 from runs.statistics.forked import ForkFinding
 
@@ -143,10 +145,10 @@ def finding_of(actor: Actor, fork: Fork, branches: Sequence[Episode]) -> ForkFin
     if not sees_ends(actor, fork.parent):
         return None
     ends, done = ends_of(actor, fork.parent, branches), ended(branches)
-    asked = asked_in([fork.parent_id])[fork.parent_id]
-    share = share_of(fork, asked)
+    asked, beside = asked_in([fork.parent_id])[fork.parent_id], forks_beside([fork.pk]).get(fork.pk, 0)
+    share = share_of(fork, asked, beside)
     fixed = "script" in {fork.parent.policy_kind, *(one.policy_kind for one in branches)}
-    return shown_by(fork, branches, done, ends, asked=len(asked), share=share, fixed=fixed)
+    return shown_by(fork, branches, done, ends, asked=len(asked), beside=beside, share=share, fixed=fixed)
 
 
 def asked_in(episodes: Collection[str]) -> dict[str, list[AskedFork]]:
@@ -165,10 +167,18 @@ def _order(fork: AskedFork) -> tuple[datetime, str]:
     return fork.made_at, fork.pk
 
 
-def share_of(fork: Fork, asked: Sequence[AskedFork]) -> float:
-    """Return which share of the error of its tree a fork has, among all forks that were asked there."""
+def forks_beside(forks: Collection[str]) -> dict[str, int]:
+    """Return how many forks the campaign of each of these can make in other trees, by fork; those of no campaign are
+    left out. That number is the launch's: what is made later or erased does not change what a fork has shown."""
+    rows = CampaignPoint.objects.filter(fork__in=forks).values_list("fork_id", "campaign__chosen", "campaign__points")
+    return {str(fork): (chosen - 1) * max(1, len(places)) for fork, chosen, places in rows}
+
+
+def share_of(fork: Fork, asked: Sequence[AskedFork], beside: int) -> float:
+    """Return which share of the error of its tree a fork has, among all forks that were asked there, and those that its
+    campaign made `beside` it in other trees: the best of them would be picked."""
     parts = forked.shares([(each.made_at, each.read_at) for each in asked])
-    return parts[[each.pk for each in asked].index(fork.pk)]
+    return parts[[each.pk for each in asked].index(fork.pk)] / (1 + beside)
 
 
 def shown_by(
@@ -178,46 +188,80 @@ def shown_by(
     ends: Mapping[str, str],
     *,
     asked: int,
+    beside: int = 0,
     share: float,
     fixed: bool,
     went_on: Mapping[str, str] | None = None,
+    read: Mapping[str, Collection[str]] | None = None,
     first_types: Mapping[str, str] | None = None,
 ) -> ForkFinding:
-    """Return what a fork shows in a tree of `asked` forks with its `share` of the error: of its branches, those that
-    are done, and the reward types that count. A difference must be one on the first outcomes as well, from before a
-    verifier was repaired, and not that of a model that repeats itself. With `went_on`, the continuations of its
-    branches, a fork without a difference is looked at for that, too."""
+    """Return what a fork shows in a tree of `asked` forks with `beside` others of its campaign, and with its `share` of
+    the error: of its branches, those that are done, and the reward types that count. A difference must be one on the
+    first outcomes as well, from before a verifier was repaired, and with branches that went on alike counted once; none
+    is shown where branches of an arm read one answer. `went_on` are the continuations of its branches, and `read` the
+    answers that they read, where a page has them."""
     changed, kept = forked.labels(fork.change)
 
-    def reading(types: Mapping[str, str]) -> ForkFinding:
-        arms = [
-            forked.arm_of(fork.tries, [one.pk for one in branches if one.branch_arm == arm], types, done)
-            for arm in (BranchArm.TREATED, BranchArm.CONTROL)
-        ]
-        return forked.finding(arms[0], arms[1], changed, kept, forks=asked, share=share, fixed=fixed)
+    def reading(types: Mapping[str, str], alike: Collection[str] = ()) -> ForkFinding:
+        arms = []
+        for arm in (BranchArm.TREATED, BranchArm.CONTROL):
+            mine = [one.pk for one in branches if one.branch_arm == arm]
+            counted = [pk for pk in mine if pk not in alike]
+            arms.append(forked.arm_of(fork.tries - len(mine) + len(counted), counted, types, done))
+        treated, control = arms
+        return forked.finding(treated, control, changed, kept, forks=asked, beside=beside, share=share, fixed=fixed)
 
     now = reading(ends)
-    if now.verdict and went_on is None:
-        went_on = trees.continuations([branch for branch in branches if branch.pk in ends])
-    if went_on is not None and _repeats_itself(fork, branches, ends, went_on):
-        return forked.repeated(now)
-    # only what is said needs the first outcomes
-    first = first_reading(ends, branches, first_types) if now.interval is not None else None
-    return now if first is None else rereading.fork(now, reading(first))
+    # only what is said needs the first outcomes, and how its branches went on
+    if now.interval is None:
+        return now
+    if went_on is None:
+        went_on = trees.continuations(ended_alike(branches, ends))
+    alike = [alike_in(branches, arm, ends, went_on) for arm in (BranchArm.TREATED, BranchArm.CONTROL)]
+    once = reading(ends, alike[0] | alike[1])
+    # arms of two models are draws of one each
+    of_which = any if "policy" in fork.change else all
+    if of_which(arm.known == 1 and more for arm, more in zip((once.treated, once.control), alike, strict=True)):
+        return forked.without(now, forked.REPEATED)
+    if read is None:
+        read = answers.of_branches([branch.pk for branch in branches])
+    if shares_an_answer(branches, read):
+        return forked.without(now, forked.ONE_ANSWER)
+    shown = forked.with_alike(now, once)
+    first = first_reading(ends, branches, first_types)
+    if first is None:
+        return shown
+    return rereading.fork(shown, forked.with_alike(reading(first), reading(first, alike[0] | alike[1])))
 
 
-def _repeats_itself(
-    fork: Fork, branches: Sequence[Episode], ends: Mapping[str, str], went_on: Mapping[str, str]
-) -> bool:
-    """Return whether the model chose the same in every branch of an arm, without sampling or behind a cache, so that an
-    arm is one observation. A model that varies in one arm samples, and draws that are alike in the other are draws;
-    arms of two models have one each."""
-    alike = []
-    for arm in (BranchArm.TREATED, BranchArm.CONTROL):
-        mine = [branch.pk for branch in branches if branch.branch_arm == arm and branch.pk in ends]
-        same = {(went_on.get(pk, pk), ends[pk]) for pk in mine}
-        alike.append(len(mine) > 1 and len(same) == 1)
-    return any(alike) if "policy" in fork.change else all(alike)
+def ended_alike(branches: Sequence[Episode], ends: Mapping[str, str]) -> list[Episode]:
+    """Return the branches that ended as another one of their arm: only these can be copies of it."""
+
+    def end_of(branch: Episode) -> tuple[str | None, str, str]:
+        return branch.fork_id, branch.branch_arm, ends[branch.pk]
+
+    ended = [branch for branch in branches if branch.pk in ends]
+    counts = Counter(map(end_of, ended))
+    return [branch for branch in ended if counts[end_of(branch)] > 1]
+
+
+def alike_in(branches: Sequence[Episode], arm: str, ends: Mapping[str, str], went_on: Mapping[str, str]) -> set[str]:
+    """Return the branches of an arm in which the model chose what it had chosen in an earlier one, with the same end:
+    without sampling or behind a cache, both are one observation."""
+    seen: set[tuple[str, str]] = set()
+    alike: set[str] = set()
+    for branch in branches:
+        if branch.branch_arm == arm and branch.pk in ends:
+            same = (went_on.get(branch.pk, branch.pk), ends[branch.pk])
+            alike |= {branch.pk} if same in seen else set()
+            seen.add(same)
+    return alike
+
+
+def shares_an_answer(branches: Sequence[Episode], read: Mapping[str, Collection[str]]) -> bool:
+    """Return whether several branches of an arm read one answer, to a group or from the cache: one draw for all."""
+    names = Counter((branch.branch_arm, name) for branch in branches for name in read.get(branch.pk, ()))
+    return any(count > 1 for count in names.values())
 
 
 def first_reading(

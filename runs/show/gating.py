@@ -21,6 +21,7 @@ from runs.show.comparison import RunComparison
 from runs.statistics.compare import Try
 from runs.statistics.gating import PRICE, DrawnDecision, Fitted, Value, fit
 from runs.statistics.sentences import points, span_text
+from runs.statistics.units import units_of
 
 
 def fit_run(comparison: RunComparison, price: float = PRICE) -> Fitted:
@@ -59,13 +60,21 @@ def decisions_of(
     plan = comparison.plan.document
     among = comparison.tries if tries is None else tries
     chosen = [(one, one.complete) for one in among if one.arm in drawing and one.complete is not None]
+    joined = joined_by([one for one, _ in chosen])
     episodes = Episode.objects.in_bulk([attempt.episode for attempt, _ in chosen])
     for attempt, is_complete in chosen:
         episode = episodes[attempt.episode]
         is_seen = bool((episode.policy.get("ask") or {}).get("seen"))
         for row, offered, asked in drawn_in(steps_of(episode), plan["max_asks"], plan["max_steps"], is_seen):
             share = drawing[attempt.arm]
-            yield DrawnDecision(attempt.episode, attempt.scenario, row, offered, share, is_complete, asked)
+            of_answer = joined.get(attempt.scenario, "")
+            yield DrawnDecision(attempt.episode, attempt.scenario, row, offered, share, is_complete, asked, of_answer)
+
+
+def joined_by(tries: Sequence[Try]) -> dict[str, str]:
+    """Return, by scenario, the first of those that read an answer in common, for those that share one."""
+    joined = [{tries[place].scenario for place in unit} for unit in units_of(tries, by_scenario=True)]
+    return {name: min(names) for names in joined for name in names if len(names) > 1}
 
 
 def drawn_in(

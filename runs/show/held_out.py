@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 
 from django.db.models import Q, QuerySet
 
-from episodes.models import Episode, EpisodeState, ExpertMode
+from episodes.models import Episode, EpisodeState, ExpertMode, counted_as
 from episodes.stored import outcomes, splits
 from episodes.stored.packs import blockers_of
 from experts.models import Ask, by_program
 from people.models import Project
-from runs.show.comparison import counted_as
 
 
 @dataclass

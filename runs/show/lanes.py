@@ -7,17 +7,19 @@ Owns the order of lanes and where their lines are. Leaves which branches there a
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from episodes.models import BranchArm, Episode, Fork
 from episodes.show.wall import EpisodeRow
+from episodes.stored import trees
 from people.access import Actor
 from people.rates import wilson
-from runs.show import forks
+from runs.show import answers, forks
 from runs.show.forks import ContinuedEpisode
 from runs.statistics import forked
 from runs.statistics.forked import ForkArm
+from runs.statistics.paired import Interval
 
 BEFORE = 6
 """Steps before the first fork that are drawn: all branches have them in common."""
@@ -38,6 +40,10 @@ class TreeLane:
     parent: int | None = None
     wires: list[int] = field(default_factory=list)
     own_wires: list[int] = field(default_factory=list)
+    once: ForkArm | None = None
+    """The arm with branches that went on alike as one, if any did."""
+    one_draw: str = ""
+    """Why its branches are not independent, if none of them is."""
 
     @property
     def first(self) -> EpisodeRow:
@@ -59,13 +65,29 @@ class TreeLane:
         return self.first.episode.branch_seq or 1
 
     @property
-    def interval(self) -> tuple[float, float] | None:
-        """The interval of the share of complete branches; None for too few to have one."""
-        return wilson(self.arm.complete, self.arm.known) if self.arm.known > 1 else None
+    def interval(self) -> Interval | None:
+        """The interval of the share of complete branches, whichever way lost ones had ended; with branches that went on
+        alike both each for itself and as one. None where `why_no_interval` says why."""
+        if not self.arm.known or self.why_no_interval:
+            return None
+        lows, highs = zip(*[_interval(arm) for arm in (self.arm, self.once) if arm is not None], strict=True)
+        return min(lows), max(highs)
+
+    @property
+    def why_no_interval(self) -> str:
+        """Why its share has no interval; empty if it has one, or nothing has ended."""
+        if not self.arm.known or not (self.one_draw or (self.once or self.arm).known < 2):
+            return ""
+        return f"{self.one_draw or ('branches went on alike' if self.once else 'one branch')}, no interval"
 
     @property
     def share(self) -> float:
         return self.arm.complete / self.arm.known if self.arm.known else 0.0
+
+
+def _interval(arm: ForkArm) -> Interval:
+    of = arm.known + arm.lost
+    return wilson(arm.complete, of)[0], wilson(arm.complete + arm.lost, of)[1]
 
 
 @dataclass(frozen=True)
@@ -93,6 +115,8 @@ def lanes_of(actor: Actor, episode_id: str) -> EpisodeTree:
     sees = forks.sees_ends(actor, root)
     shown = {row.episode.pk: row for row in forks.rows_of(actor, root, episodes)}
     ends, done = forks.ends_of(actor, root, episodes), forks.ended(episodes)
+    went_on = trees.continuations(forks.ended_alike(episodes, ends))
+    read = answers.of_branches([one.pk for one in episodes if one.fork is not None])
     cuts = [one.branch_seq for one in episodes if one.branch_seq is not None]
     since = max(1, min(cuts, default=1) - BEFORE)
     lanes: list[TreeLane] = []
@@ -104,11 +128,22 @@ def lanes_of(actor: Actor, episode_id: str) -> EpisodeTree:
     left: list[tuple[Sequence[Episode], str, Fork | None, int | None]] = [([root], "The episode itself", None, None)]
     while left:
         members, words, fork, parent = left.pop()
-        arm = forked.arm_of(fork.tries if fork is not None else 1, [one.pk for one in members], ends, done)
-        begins = members[0].branch_seq or 1
-        rows = [shown[one.pk] for one in members]
-        treated = members[0].branch_arm == BranchArm.TREATED
-        lanes.append(TreeLane(rows, words, arm, fork, treated, since, max(0, begins - since), parent))
+        tries, pks = fork.tries if fork is not None else 1, [one.pk for one in members]
+        alike = forks.alike_in(members, members[0].branch_arm, ends, went_on)
+        own = [pk for pk in pks if pk not in alike]
+        lane = TreeLane(
+            [shown[pk] for pk in pks],
+            words,
+            forked.arm_of(tries, pks, ends, done),
+            fork,
+            members[0].branch_arm == BranchArm.TREATED,
+            since,
+            max(0, (members[0].branch_seq or 1) - since),
+            parent,
+            once=forked.arm_of(tries - len(alike), own, ends, done) if alike else None,
+            one_draw=_one_draw(members, read),
+        )
+        lanes.append(lane)
         left += reversed(_arms_below([row for one in members for row in below.get(one.pk, ())], len(lanes) - 1))
     for number, lane in enumerate(lanes):
         if lane.parent is not None:
@@ -116,6 +151,13 @@ def lanes_of(actor: Actor, episode_id: str) -> EpisodeTree:
             for between in lanes[lane.parent + 1 : number]:
                 between.wires.append(lane.place)
     return EpisodeTree(root, lanes, since, sees, forks.continued(actor, root, episodes))
+
+
+def _one_draw(members: Sequence[Episode], read: Mapping[str, Collection[str]]) -> str:
+    """Return why the branches of a lane are not independent; empty if they are."""
+    if any(one.policy_kind == "script" for one in members) and len(members) > 1:
+        return "a script repeats itself"
+    return "branches read one answer" if forks.shares_an_answer(members, read) else ""
 
 
 def _arms_below(

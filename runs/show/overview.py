@@ -18,7 +18,7 @@ from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from awmclient.schema import LIVE_STATES
-from episodes.models import Episode, EpisodeState, OutcomeQuerySet, Run
+from episodes.models import Episode, EpisodeState, OutcomeQuerySet, Run, counted_as
 from episodes.stored import run_names, run_sizes
 from episodes.stored.run_sizes import RunSize
 from episodes.stored.strip import outcome_words
@@ -29,7 +29,7 @@ from runs.models import INFRASTRUCTURE, Plan, PlanState
 from runs.plan import replaceable
 from runs.plan.plans import briefing_words
 from runs.show import comparison, helping
-from runs.show.comparison import RunComparison, counted_as
+from runs.show.comparison import RunComparison
 from runs.show.helping import ArmHelp, WaitingAgents
 from runs.statistics.compare import Try
 from runs.taskset import probes
@@ -136,7 +136,7 @@ class RunCard:
 
 
 def cards(actor: Actor, runs: Sequence[Run]) -> list[RunCard]:
-    """Return these runs with their counts, in nine statements for any number of runs, and some more for each run that
+    """Return these runs with their counts, in ten statements for any number of runs, and some more for each run that
     has a task unfit by probe or ruling, or a finished episode without an outcome for this person."""
     plans = {
         plan.pk: plan
@@ -167,7 +167,7 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[RunCard]:
         # what is left finished without an outcome that this actor sees
         silent[plan_id] -= count
         bars[arm_id].count(counted_as(EpisodeState.FINISHED, "", reward_type), count)
-    _leave_out_unfit(actor, plans, tries, verdicts, bars)
+    _leave_out(actor, plans, tries, verdicts, bars)
     for plan_id in [pk for pk, without in silent.items() if without]:
         broken[plan_id] = replaceable.tries_of([plan_id]).count()
     sizes = run_sizes.sizes_of([run.pk for run in runs if run.pk not in plans])
@@ -189,20 +189,21 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[RunCard]:
     ]
 
 
-def _leave_out_unfit(
+def _leave_out(
     actor: Actor,
     plans: Mapping[str, Plan],
     tries: QuerySet[Episode],
     verdicts: OutcomeQuerySet,
     bars: Mapping[int, ArmBar],
 ) -> None:
-    """Count tries of tasks that were known to be unfit before the launch as left out, as a comparison does."""
-    tasks = probes.ever_unfit(actor.project)
-    if not tasks:
+    """Count tries as left out, as a comparison does: of tasks that were known to be unfit before the launch, and of
+    scenarios whose pack was replaced during the run."""
+    tasks, replaced = probes.ever_unfit(actor.project), _replaced(tries)
+    if not tasks and not replaced:
         return
     # once for each run: several rows below are of the same one
     left_out = functools.cache(lambda pk: comparison.left_out(plans[pk]))
-    scenarios = {task.rpartition("/")[0] for task in tasks}
+    scenarios = {*(task.rpartition("/")[0] for task in tasks), *(scenario for _, scenario in replaced)}
     failed = tries.filter(state=EpisodeState.FAILED, scenario__in=scenarios)
     judged = verdicts.filter(episode__scenario__in=scenarios)
     columns = ("planned__plan_id", "planned__arm_id", "scenario", "task_idx", "state", "fault")
@@ -211,8 +212,15 @@ def _leave_out_unfit(
     # failed tries have no outcome, judged ones do: no try is in both
     for plan_id, arm_id, scenario, idx, *ended, count in chain(of_failed, of_judged):
         task = f"{scenario}/{idx}"
-        if task in tasks and task in left_out(plan_id):
+        if (plan_id, scenario) in replaced or (task in tasks and task in left_out(plan_id)):
             bars[arm_id].count(counted_as(*ended), -count)
+
+
+def _replaced(tries: QuerySet[Episode]) -> set[tuple[str, str]]:
+    """Return the runs with their scenarios of which they have episodes of several versions."""
+    versions = tries.exclude(scenario_digest="").order_by().values_list("planned__plan_id", "scenario")
+    several = versions.annotate(versions=Count("scenario_digest", distinct=True)).filter(versions__gt=1)
+    return {(str(plan), str(scenario)) for plan, scenario, _ in several}
 
 
 def _left(plans: Iterable[Plan], waiting: Mapping[str, WaitingAgents]) -> dict[str, float]:

@@ -225,7 +225,7 @@ def _of_contrast(contrast: Contrast, drawn: Sequence[str]) -> list[str]:
     ]
     by_scenario = table(["scenario", "tasks", "won", "lost", "difference", "shrunk"], rows)
     if contrast.price is not None:
-        lines.append(f"- Price: {contrast.price.sentence} {EXPLORATORY.capitalize()}.")
+        lines.append(f"- Price: {contrast.price.sentence} Of counted tries, {EXPLORATORY}.")
     return [*parts, "\n".join(lines), *drawn, f"By scenario: {EXPLORATORY}.", by_scenario]
 
 
@@ -246,7 +246,7 @@ def _of_help(offer: Effect) -> list[str]:
         f"- Method: {offer.method}. Each episode was offered help with chance {offer.chance:g}, drawn before it began."
     ]
     if offer.price is not None:
-        lines.append(f"- Price: {offer.price.sentence} {EXPLORATORY.capitalize()}.")
+        lines.append(f"- Price: {offer.price.sentence} Of counted tries, {EXPLORATORY}.")
     if offer.lost.offered or offer.lost.withheld:
         low, high = (points(bound) for bound in offer.lost.bounds)
         lines.append(

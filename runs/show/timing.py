@@ -17,7 +17,6 @@ from episodes.visible.lens import MODEL
 from people.access import Actor
 from runs.show import forks
 from runs.statistics.forked import ForkFinding
-from runs.statistics.sentences import p_text, points, span_text
 
 SHARES = (0, 10, 25, 50, 75)
 """Shares of an episode's turns, in percent, at which the words are given."""
@@ -48,15 +47,11 @@ class TimedAdvice:
         finding = self.finding
         if finding is None:
             return f"{self.at.words}: outcomes are withheld until your verdict."
-        if finding.difference is None or finding.interval is None or finding.p is None:
+        if finding.difference is None:
             return f"{self.at.words}: {finding.sentence}"
         counts = f"{finding.treated.counts} complete with the words, {finding.control.counts} without"
-        lost = finding.treated.lost + finding.control.lost
-        without = f" {lost:,} {'branch is' if lost == 1 else 'branches are'} without an outcome." if lost else ""
-        numbers = f"{points(finding.difference)} {span_text(finding.interval)}, p = {p_text(finding.p)}".replace(
-            "= <", "<"
-        )
-        return f"{self.at.words}: {counts}. {numbers}: {finding.verdict or 'not shown'}.{without}"
+        _, _, numbers = finding.sentence.partition(". ")
+        return f"{self.at.words}: {counts}. {numbers}"
 
 
 def times_of(episode: Episode) -> list[AdviceTime]:

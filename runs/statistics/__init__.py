@@ -15,6 +15,7 @@
     difficulty  differences by how hard tasks are
     forked      what the branches of a fork show
     worth       what a change that was picked is worth
+    worth_before  wrong pairs in snapshots of before
     campaigned  what forks of many episodes show
     offers      effect of a randomized offer of help
     asking      precision, recall and Ask-F1 of questions

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
 
-from people.rates import Z
 from people.text.in_words import count, percent
 from runs.statistics.deciding import is_shown, word
-from runs.statistics.forked import FIRST, ForkArm
-from runs.statistics.paired import Interval, cluster_interval, holm, sign_flip
+from runs.statistics.forked import FIRST, SCRIPT, ForkArm, without_outcome
+from runs.statistics.paired import Interval, bounded_interval, cluster_interval, holm, sign_flip
 from runs.statistics.sentences import p_text, points, span_text
+from runs.statistics.units import units_of
 
 ERROR = 0.05
 """The error of all that a campaign says."""
@@ -29,13 +29,24 @@ Difference = Callable[["RootPair"], Fraction]
 
 @dataclass(frozen=True)
 class RootPair:
-    """Both arms of one root at one place of it: `at` is that place in percent, `kind` that of its task."""
+    """Both arms of one root at one place of it: `at` is that place in percent, `kind` that of its task. `shared` names
+    the answers that its branches read: roots with one in common are one unit. Places in one turn share a `fork`."""
 
     root: str
     kind: str
     at: int
     treated: ForkArm
     control: ForkArm
+    shared: frozenset[str] = frozenset()
+    fork: str = ""
+
+    @property
+    def scenario(self) -> str:
+        return self.kind
+
+    @property
+    def lost(self) -> int:
+        return self.treated.lost + self.control.lost
 
     @property
     def is_known(self) -> bool:
@@ -45,15 +56,17 @@ class RootPair:
 @dataclass(frozen=True)
 class CampaignCell:
     """What the roots of a kind show at one place. `roots` are those with an outcome in both arms, `unknown` the others;
-    `lost` branches have no outcome. `together` is the interval that a sentence can quote: all those of the places and
-    kinds that share an error hold at 95%, so that the one that was picked does, too. `p` is after Holm over them.
-    `withheld` is a verdict that only the outcomes of a repaired verifier show."""
+    `units` counts roots that share an answer once. `lost` branches have no outcome: intervals and `p` hold whichever
+    way they had ended. `together` is the interval that a sentence can quote: all those of the places and kinds that
+    share an error hold at 95%, so that the one that was picked does, too. `p` is after Holm over them. `withheld` is a
+    verdict that only the outcomes of a repaired verifier show."""
 
     kind: str
     at: int
     roots: int
     unknown: int = 0
     lost: int = 0
+    units: int = 0
     treated: float | None = None
     control: float | None = None
     difference: float | None = None
@@ -70,7 +83,7 @@ class CampaignCell:
             return "no episode has an outcome in both arms."
         span = f" {span_text(self.interval)}" if self.interval else ""
         p = f", p = {p_text(1.0 if self.p is None else self.p)} after Holm".replace("= <", "<")
-        lost = f" {self.lost:,} {'branch' if self.lost == 1 else 'branches'} ended without an outcome."
+        lost = f" {without_outcome(self.lost, has_interval=self.interval is not None)}"
         return (
             f"{count(self.roots, 'episode')}, {percent(self.treated)} complete with the change, "
             f"{percent(self.control)} without. {points(self.difference)}{span}{p}: {self._word}."
@@ -90,6 +103,8 @@ class CampaignFinding:
     sentences: list[str]
     least: int
     is_fixed: bool = False
+    lost: int = 0
+    """Branches without an outcome; places that share a fork have theirs once."""
 
     def of(self, kind: str) -> list[CampaignCell]:
         return [one for one in self.cells if one.kind == kind]
@@ -122,14 +137,17 @@ def finding(pairs: Sequence[RootPair], *, share: float = FIRST, fixed: bool = Fa
     cells: list[CampaignCell] = []
     for family in (kinds[:1], kinds[1:]):
         cells += _family([_of(pairs, kind, at) for kind in family for at in places], level, fixed)
-    return of_cells(cells, least_roots(len(places), len(kinds), share), fixed=fixed)
+    forks = {pair.fork or f"{pair.root}/{pair.at}": pair.lost for pair in pairs}
+    return of_cells(cells, least_roots(len(places), len(kinds), share), fixed=fixed, lost=sum(forks.values()))
 
 
-def of_cells(cells: Sequence[CampaignCell], least: int, *, fixed: bool) -> CampaignFinding:
-    """Return these cells with a sentence for each of their kinds; fewer than `least` roots can show nothing."""
+def of_cells(cells: Sequence[CampaignCell], least: int, *, fixed: bool, lost: int) -> CampaignFinding:
+    """Return these cells with a sentence for each of their kinds; fewer than `least` roots can show nothing. `lost`
+    branches have no outcome."""
     kinds, places = list(dict.fromkeys(one.kind for one in cells)), len({one.at for one in cells})
     texts = [_sentence(kind, [one for one in cells if one.kind == kind], places) for kind in kinds]
-    return CampaignFinding(list(cells), [_with_limits(texts[0], cells, least, fixed), *texts[1:]], least, fixed)
+    first = _with_limits(texts[0], cells, least, fixed, lost)
+    return CampaignFinding(list(cells), [first, *texts[1:]], least, fixed, lost)
 
 
 def _of(pairs: Sequence[RootPair], kind: str, at: int) -> tuple[str, int, list[RootPair]]:
@@ -138,19 +156,13 @@ def _of(pairs: Sequence[RootPair], kind: str, at: int) -> tuple[str, int, list[R
 
 def _family(asked: Sequence[tuple[str, int, list[RootPair]]], level: float, fixed: bool) -> list[CampaignCell]:
     """Return the cells that share an error. A difference is shown if it also holds whichever way lost branches had
-    ended."""
+    ended, and intervals hold all of these ways: who erases branches can have seen how they ended."""
     # the level of one of as many intervals as there are places
     z = NormalDist().inv_cdf(1 - ERROR / 2 / max(1, len(asked)))
-    measured = [_measured(pairs, _known, [one for one in pairs if one.is_known], z) for _, _, pairs in asked]
-    against = {up: [_measured(pairs, _against(up), pairs) for _, _, pairs in asked] for up in (True, False)}
-    adjusted = holm([one.p for one in measured])
-    worst = {up: holm([one.p for one in rows]) for up, rows in against.items()}
+    measured = [_at_worst(pairs, z) if any(pair.lost for pair in pairs) else _known_of(pairs, z) for *_, pairs in asked]
     cells = []
-    for place, (kind, at, pairs) in enumerate(asked):
-        actual, p, is_up = measured[place], adjusted[place], measured[place].delta > 0
-        other = against[is_up][place]
-        is_robust = (other.delta > 0) == is_up and is_shown(worst[is_up][place], None, other.interval, level)
-        shown = not fixed and is_shown(p, None, actual.interval, level) and is_robust
+    for (kind, at, pairs), actual, p in zip(asked, measured, holm([one.p for one in measured]), strict=True):
+        shown = not fixed and is_shown(p, None, actual.interval, level)
         cells.append(_cell(kind, at, pairs, actual, p, word(actual.delta) if shown else ""))
     return cells
 
@@ -163,16 +175,41 @@ class _Measured:
     p: float = 1.0
 
 
-def _measured(
-    pairs: Sequence[RootPair], difference: Difference, counted: Sequence[RootPair], z: float = Z
-) -> _Measured:
-    """Return mean, interval and p of the differences; an empty cell keeps its place in Holm's order with a p of 1."""
-    if not pairs or not counted:
+def _known_of(pairs: Sequence[RootPair], z: float) -> _Measured:
+    """Return mean, intervals and p of the roots with outcomes in both arms; an empty cell keeps its place in Holm's
+    order with a p of 1."""
+    counted = [pair for pair in pairs if pair.is_known]
+    if not counted:
         return _Measured()
-    differences = [difference(one) for one in counted]
-    sums, sizes = [float(one) for one in differences], [1] * len(differences)
-    delta, interval = cluster_interval(sums, sizes)
-    return _Measured(delta, interval, cluster_interval(sums, sizes, z)[1], sign_flip(differences))
+    totals, sizes = _by_unit(counted, _known)
+    delta, interval = cluster_interval([float(total) for total in totals], sizes)
+    return _Measured(
+        delta, interval, cluster_interval([float(total) for total in totals], sizes, z)[1], sign_flip(totals)
+    )
+
+
+def _at_worst(pairs: Sequence[RootPair], z: float) -> _Measured:
+    """Return the same, whichever way lost branches had ended (Horowitz and Manski 2000). The p is that had all ended
+    against the difference, which no other way exceeds: it rises when any difference falls."""
+    now = _known_of(pairs, z)
+    (lows, sizes), (highs, _) = (_by_unit(pairs, _against(up)) for up in (True, False))
+    ends = [float(low) for low in lows], [float(high) for high in highs], sizes
+    against = lows if now.delta > 0 else highs
+    is_same = now.delta * float(sum(against)) > 0
+    return replace(
+        now,
+        interval=bounded_interval(*ends),
+        together=bounded_interval(*ends, z),
+        p=max(now.p, sign_flip(against)) if is_same else 1.0,
+    )
+
+
+def _by_unit(pairs: Sequence[RootPair], difference: Difference) -> tuple[list[Fraction], list[int]]:
+    """Return the sum of the differences of each unit, and how many roots it has."""
+    units = units_of(pairs)
+    return [sum((difference(pairs[place]) for place in unit), Fraction()) for unit in units], [
+        len(unit) for unit in units
+    ]
 
 
 def _known(pair: RootPair) -> Fraction:
@@ -202,7 +239,8 @@ def _cell(kind: str, at: int, pairs: Sequence[RootPair], measured: _Measured, p:
         at=at,
         roots=len(judged_pairs),
         unknown=len(pairs) - len(judged_pairs),
-        lost=sum(pair.treated.lost + pair.control.lost for pair in pairs),
+        lost=sum(pair.lost for pair in pairs),
+        units=len(units_of(judged_pairs)),
     )
     if not judged_pairs:
         return cell
@@ -270,11 +308,15 @@ def _numbers(cell: CampaignCell, places: int) -> str:
     return f"{where}{points(cell.difference or 0.0)}{span}, {p} (sign flips, Holm)."
 
 
-def _with_limits(sentence: str, cells: Sequence[CampaignCell], least: int, fixed: bool) -> str:
+def _with_limits(sentence: str, cells: Sequence[CampaignCell], least: int, fixed: bool, lost: int) -> str:
     """Return the sentence of all tasks with why nothing could be shown."""
     if fixed:
-        return "A script makes the same choices in each branch, so an arm is one observation: nothing is shown."
-    most = max((one.roots for one in cells if one.kind == ALL), default=0)
-    if most >= least:
+        return f"{SCRIPT}: nothing is shown."
+    of_all = [one for one in cells if one.kind == ALL]
+    if lost:
+        sentence += f" {without_outcome(lost, has_interval='[' in sentence)}"
+    if fewest := min((one.units for one in of_all if one.units < one.roots), default=0):
+        sentence += f" Episodes that share an answer count as one, so {fewest:,} {'is' if fewest == 1 else 'are'} left."
+    if max((one.units for one in of_all), default=0) >= least:
         return sentence
     return f"{sentence} Fewer than {least:,} episodes can show nothing."

@@ -11,8 +11,7 @@ too.
 Every planned try stays in the table for ever. What infrastructure lost, what a retry replaced and what a person ended
 is unknown, and unknown tries can only take a statement away: it must hold however they are counted (`views_of`).
 
-Pure: statements and tries in, findings out. Called by `comparison.py`, which reads the tries; the methods are in
-`paired.py` and `anytime.py`, the words in `sentences.py`.
+Pure. Called by `comparison.py`; the methods are in `paired.py` and `anytime.py`, the words in `sentences.py`.
 """
 
 from __future__ import annotations
@@ -240,9 +239,10 @@ def _price(contrast: Contrast, tasks: Iterable[_Task]) -> Price | None:
     """Price an arm at the planned size, by differences of tasks."""
     if contrast.tasks_scope is None or contrast.tasks_scope.interval is None:
         return None
-    paired = [(task, d) for task in tasks if (d := task.difference) is not None]
-    minutes = [_minutes(task.treated) - _minutes(task.control) for task, _ in paired]
-    return price(minutes, [float(d) for _, d in paired], is_shown=contrast.tasks_scope.verdict in deciding.SHOWN)
+    paired = [task for task in tasks if task.difference is not None]
+    minutes = [_minutes(task.treated) - _minutes(task.control) for task in paired]
+    gains, is_shown = [float(task.difference or 0) for task in paired], contrast.tasks_scope.verdict in deciding.SHOWN
+    return price(minutes, gains, is_shown=is_shown, joined=units_of(paired))
 
 
 def _minutes(tries: Iterable[Try]) -> float:

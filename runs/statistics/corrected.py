@@ -8,7 +8,8 @@ accept, and of the rest the same, each by its part of the arm.
 The unit is the task, as in `compare.py`: the cluster jackknife (CV3) draws tasks with all their episodes and verdicts,
 with Student's t for the tasks that have a verdict. A jackknife sees no error where the sample has none or few, so each
 share reaches at least as far as Wilson's interval (put together as by Newcombe). Drawn episodes without a verdict, and
-tries that are unknown, are counted in each way, and the interval holds all of them. Pure.
+tries that are unknown, are counted in each way, tasks that share an answer alone and as one unit. The interval holds
+all of these. Pure.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import NamedTuple
 
 from people.rates import Z, effective, student_quantile, wilson
 from people.text.in_words import count
@@ -25,6 +27,7 @@ from runs.statistics.compare import Try, views_of
 from runs.statistics.contrast import Contrast, Corrected
 from runs.statistics.paired import Interval, hull
 from runs.statistics.sentences import EXPLORATORY, points, span_text
+from runs.statistics.units import units_of
 
 FEWEST = 20
 """Tasks with a verdict that an arm needs, by their effective number: in planted worlds intervals hold from here on."""
@@ -36,18 +39,21 @@ BLIND = (
 """What the sample cannot say of its reviewers."""
 Verdicts = Mapping[str, bool | None]
 """By drawn episode, whether people accepted it; None without a blind verdict."""
+Units = Mapping[str, str]
+"""By task, what is independent of others: the task, or all that share its answers."""
+Estimate = Callable[[Sequence[Try], Callable[[Try], bool | None], Units], tuple[float, Interval] | None]
 NONE: Sequence[float] = (0.0,) * 8
 
 
 @dataclass
 class _Side:
-    """The sums of an arm. Of all: weight, complete by assumption, complete and not complete by the verifier. Then of
-    what people judged: weight and accepted weight, of the verifier's complete ones and of the others."""
+    """The sums of an arm, by unit. Of all: weight, complete by assumption, complete and not by the verifier. Then
+    of what people judged: weight and accepted weight, of the verifier's complete ones and of the others."""
 
-    tasks: dict[str, list[float]] = field(default_factory=lambda: defaultdict(lambda: list(NONE)))
+    units: dict[str, list[float]] = field(default_factory=lambda: defaultdict(lambda: list(NONE)))
 
-    def add(self, task: str, weight: float, complete: bool, verdict: bool | None, *, assumed: bool) -> None:
-        sums = self.tasks[task]
+    def add(self, unit: str, weight: float, complete: bool, verdict: bool | None, *, assumed: bool) -> None:
+        sums = self.units[unit]
         sums[0] += weight
         sums[1] += weight * (assumed and complete)
         sums[2] += weight * (complete and not assumed)
@@ -57,11 +63,11 @@ class _Side:
             sums[5 if complete else 7] += weight * verdict
 
     def total(self) -> Sequence[float]:
-        return reduce(_plus, self.tasks.values(), NONE)
+        return reduce(_plus, self.units.values(), NONE)
 
     def judged(self, *places: int) -> float:
         """Return the effective number of tasks with a verdict, of these kinds of outcome."""
-        return effective([weight for one in self.tasks.values() if (weight := sum(one[place] for place in places))])
+        return effective([weight for one in self.units.values() if (weight := sum(one[place] for place in places))])
 
 
 def _plus(some: Sequence[float], more: Sequence[float]) -> Sequence[float]:
@@ -98,28 +104,42 @@ def _estimated(sides: Sequence[_Side]) -> tuple[float, Interval] | None:
         return None
     signs, totals = (1, -1)[: len(sides)], [side.total() for side in sides]
     value = sum(sign * _rate(sums) for sign, sums in zip(signs, totals, strict=True))
-    tasks = set().union(*(side.tasks for side in sides))
+    units = set().union(*(side.units for side in sides))
     squares = 0.0
-    for task in tasks:
+    for unit in units:
         left = (
-            _rate([a - b for a, b in zip(sums, side.tasks.get(task, NONE), strict=True)])
+            _rate([a - b for a, b in zip(sums, side.units.get(unit, NONE), strict=True)])
             for side, sums in zip(sides, totals, strict=True)
         )
         squares += (sum(sign * rate for sign, rate in zip(signs, left, strict=True)) - value) ** 2
-    wide = student_quantile(0.975, fewest - 1) ** 2 * squares * (len(tasks) - 1) / len(tasks)
+    wide = student_quantile(0.975, fewest - 1) ** 2 * squares * (len(units) - 1) / len(units)
     reaches = [_reach(*both)[::sign] for sign, both in zip(signs, zip(sides, totals, strict=True), strict=True)]
     down, up = (math.sqrt(wide + sum(reach[end] for reach in reaches)) for end in (0, 1))
     return value, (max(-1.0 if len(sides) > 1 else 0.0, value - down), min(1.0, value + up))
 
 
+class _SharingTask(NamedTuple):
+    scenario: str
+    shared: frozenset[str]
+
+
+def _ways_to_join(tries: Iterable[Try]) -> list[Units]:
+    """Return each task alone, and those that share an answer as one, if any do."""
+    tasks: dict[str, _SharingTask] = {}
+    for each in tries:
+        before = tasks.get(each.task, _SharingTask(each.scenario, frozenset()))
+        tasks[each.task] = before._replace(shared=before.shared | each.shared)
+    names = list(tasks)
+    units = units_of(list(tasks.values()))
+    joined = {names[place]: names[unit[0]] for unit in units for place in unit}
+    return [{name: name for name in names}, *([joined] if len(units) < len(names) else [])]
+
+
 def _in_every_way(
-    of: Callable[[Sequence[Try], Callable[[Try], bool | None]], tuple[float, Interval] | None],
-    views: Sequence[Sequence[Try]],
-    verdicts: Verdicts,
-    arm: str,
+    of: Estimate, views: Sequence[Sequence[Try]], verdicts: Verdicts, arm: str
 ) -> tuple[float, Interval] | None:
     """Return the first estimate, with the interval that holds those of each way to count what is unknown: that way of
-    `views`, and drawn episodes without a verdict for the arm or against it."""
+    `views`, drawn episodes without a verdict for the arm or against it, and tasks that share an answer."""
     missing = any(verdict is None for verdict in verdicts.values())
 
     def filled(for_arm: bool) -> Callable[[Try], bool | None]:
@@ -130,7 +150,8 @@ def _in_every_way(
         return verdict
 
     ways = [lambda each: verdicts.get(each.episode), *([filled(True), filled(False)] if missing else [])]
-    estimates = [of(view, way) for view in views for way in ways]
+    joins = _ways_to_join(each for view in views for each in view)
+    estimates = [of(view, way, units) for view in views for way in ways for units in joins]
     if estimates[0] is None or None in estimates:
         return None
     return estimates[0][0], reduce(lambda a, b: hull(a, b) or a, (one[1] for one in estimates if one))
@@ -146,7 +167,7 @@ def difference(
         return None
     planned = [each for each in tries if each.wave == 0 and each.arm in (contrast.arm, contrast.control)]
 
-    def of(view: Sequence[Try], verdict: Callable[[Try], bool | None]) -> tuple[float, Interval] | None:
+    def of(view: Sequence[Try], verdict: Callable[[Try], bool | None], units: Units) -> tuple[float, Interval] | None:
         by_task: dict[str, dict[str, list[Try]]] = defaultdict(lambda: defaultdict(list))
         for each in view:
             if each.complete is not None:
@@ -155,7 +176,7 @@ def difference(
         for arms in by_task.values():
             # as in the difference itself: tasks that are valid in both arms, each with the mean of its seeds
             for each in [each for one in arms.values() for each in one] if len(arms) == len(sides) else []:
-                _add(sides[each.arm], each, verdict(each), 1 / len(arms[each.arm]), lost)
+                _add(sides[each.arm], units, each, verdict(each), 1 / len(arms[each.arm]), lost)
         return _estimated(list(sides.values()))
 
     lost = _lost(planned)
@@ -173,11 +194,11 @@ def rate(tries: Sequence[Try], arm: str, verdicts: Verdicts, *, repaired: bool =
     if any(each.is_open for each in mine):
         return None
 
-    def of(view: Sequence[Try], verdict: Callable[[Try], bool | None]) -> tuple[float, Interval] | None:
+    def of(view: Sequence[Try], verdict: Callable[[Try], bool | None], units: Units) -> tuple[float, Interval] | None:
         side = _Side()
         for each in view:
             if each.complete is not None:
-                _add(side, each, verdict(each), 1.0, frozenset())
+                _add(side, units, each, verdict(each), 1.0, frozenset())
         return _estimated([side])
 
     result = _in_every_way(of, [mine], verdicts, arm)
@@ -192,10 +213,17 @@ def _lost(tries: Iterable[Try]) -> frozenset[tuple[str, str, int]]:
     return frozenset((each.task, each.arm, each.seed) for each in tries if each.lost)
 
 
-def _add(side: _Side, each: Try, verdict: bool | None, weight: float, lost: frozenset[tuple[str, str, int]]) -> None:
+def _add(
+    side: _Side,
+    units: Units,
+    each: Try,
+    verdict: bool | None,
+    weight: float,
+    lost: frozenset[tuple[str, str, int]],
+) -> None:
     # what a view assumes of a lost try is no outcome of the verifier, so no error of it applies
     assumed = (each.task, each.arm, each.seed) in lost and not each.lost
-    side.add(each.task, weight, bool(each.complete), verdict, assumed=assumed)
+    side.add(units[each.task], weight, bool(each.complete), verdict, assumed=assumed)
 
 
 def _corrected(

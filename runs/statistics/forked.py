@@ -2,7 +2,8 @@
 
 Boschloo's exact test and the interval of Newcombe 1998. A fork says one sentence, when all of its branches have ended:
 before, a look at the counts would be one of many. All forks of a tree share the error, because the best would be
-picked. Branches that were lost must not matter: a difference is shown only if it is one whichever way they had ended.
+picked. Branches that were lost must not matter: a difference is shown only if it is one whichever way they had ended,
+and the interval holds all of these ways, since who erases or cancels branches can have seen how they end.
 Pure. Called by `runs.show.forks`.
 """
 
@@ -19,13 +20,17 @@ from typing import Any
 
 from people.text.in_words import count
 from runs.statistics.deciding import is_shown, word
-from runs.statistics.paired import SMALLEST_P, Interval, newcombe
+from runs.statistics.paired import SMALLEST_P, Interval, hull, newcombe
 from runs.statistics.sentences import WIDENED, p_text, points, span_text
 
 FIRST = 0.8
 """The share of an error that is for all that is asked before anything is read."""
 ERROR = 0.05
 """The error of all that is said about one tree: an episode, and the branches below it."""
+SCRIPT = "A script makes the same choices in each branch, so an arm is one observation"
+REPEATED = "Its model chose the same in every branch of an arm, so an arm is one observation"
+NOT_SHOWN = "not shown"
+ONE_ANSWER = "Several branches of an arm read one answer, so they are not independent"
 EQUAL, RATES = 1e-9, 200
 """Two chances that differ by less of themselves are equal; and the steps of the rates that are tried."""
 
@@ -49,6 +54,10 @@ class ForkArm:
         return f"{self.complete} of {self.known}"
 
 
+Arms = tuple[ForkArm, ForkArm]
+"""The treated and the control arm of a fork."""
+
+
 @dataclass(frozen=True)
 class ForkFinding:
     """What a fork shows. `verdict` is *better*, *worse*, or empty for nothing shown; the difference and `p` are unknown
@@ -61,8 +70,24 @@ class ForkFinding:
     difference: float | None = None
     interval: Interval | None = None
     p: float | None = None
-    first: tuple[ForkArm, ForkArm] | None = None
+    first: Arms | None = None
     """Both arms by the first outcomes, if a repaired verifier corrected some."""
+    ways: tuple[Arms, ...] = ()
+    """Both arms as they can be counted besides: with lost branches for or against the change, and with branches that
+    went on alike as one."""
+    once: Arms | None = None
+    """Both arms with branches that went on alike as one, and the same by the first outcomes; None where none did."""
+    first_once: Arms | None = None
+
+    @property
+    def draws(self) -> Arms:
+        """Both arms as independent branches."""
+        return self.once or (self.treated, self.control)
+
+    @property
+    def first_draws(self) -> Arms:
+        """The same by the first outcomes."""
+        return self.draws if self.first is None else self.first_once or self.first
 
     @property
     def measured(self) -> str:
@@ -169,11 +194,13 @@ def finding(
     kept: str,
     *,
     forks: int = 1,
+    beside: int = 0,
     share: float = FIRST,
     fixed: bool = False,
 ) -> ForkFinding:
-    """Return what two arms show; `forks` are in the same tree, and this one has a `share` of their error. A `fixed`
-    policy makes the same choice each time, so that its branches are one observation."""
+    """Return what two arms show; `forks` are in the same tree and `beside` are others of its campaign, and this one has
+    a `share` of their error. A `fixed` policy makes the same choice each time, so that its branches are one
+    observation."""
     both = treated, control
     ended = f"{sum(one.tries - one.live for one in both)} of {sum(one.tries for one in both)}"
     if any(one.live for one in both):
@@ -182,43 +209,95 @@ def finding(
     if not treated.known or not control.known:
         return ForkFinding(*both, "", f"{counts}. An arm has no outcome, so nothing can be compared.")
     if fixed:
-        reason = "A script makes the same choices in each branch, so an arm is one observation: nothing is shown."
-        return ForkFinding(*both, "", f"{counts}. {reason}")
+        return without(ForkFinding(*both, "", f"{counts}. "), SCRIPT)
     delta = treated.complete / treated.known - control.complete / control.known
-    span = newcombe(treated.complete, treated.known, control.complete, control.known)
-    p = boschloo(treated.complete, treated.known, control.complete, control.known)
-    level = ERROR * share
-    verdict = word(delta) if is_shown(p, None, span, level) and _is_robust(treated, control, delta, level) else ""
+    ways = in_every_way(treated, control)
+    spans = [_interval(*way) for way in ((treated, control), *ways)]
+    span = min(low for low, _ in spans), max(high for _, high in spans)
+    p = _p_at_worst(treated, control, delta, ways)
+    verdict = word(delta) if is_shown(p, None, span, ERROR * share) else ""
     numbers = f"{points(delta)} {span_text(span)} (Newcombe, 95%), p = {p_text(p)} (Boschloo)".replace("= <", "<")
-    end = f"{verdict}" if verdict else "one flip proves nothing" if _is_flip(treated, control) else "not shown"
-    part = f"{100 * ERROR * share:.2g}%"
-    whole = f" {count(forks, 'fork')} of this tree share the error of 5%, of which this one has {part}."
-    shared = whole if forks > 1 else ""
+    end = verdict or ("one flip proves nothing" if _is_flip(treated, control) else NOT_SHOWN)
     lost = sum(one.lost for one in both)
-    without = f" {lost:,} {'branch is' if lost == 1 else 'branches are'} without an outcome." if lost else ""
-    return ForkFinding(*both, verdict, f"{counts}. {numbers}: {end}.{shared}{without}", delta, span, p)
+    more = f"{_sharing(forks, beside, share)}{f' {without_outcome(lost)}' if lost else ''}"
+    return ForkFinding(*both, verdict, f"{counts}. {numbers}: {end}.{more}", delta, span, p, ways=ways)
 
 
-def widened(shown: ForkFinding, span: Interval) -> ForkFinding:
+def _sharing(forks: int, beside: int, share: float) -> str:
+    """Return with how many others a fork shares an error."""
+    others = f"{count(beside, 'fork')} of its campaign in other trees"
+    if forks > 1:
+        who = f"{count(forks, 'fork')} of this tree{f' and {others}' if beside else ''}"
+    elif beside:
+        who = f"This fork and {others}"
+    else:
+        return ""
+    return f" {who} share the error of 5%, of which this one has {100 * ERROR * share:.2g}%."
+
+
+def without_outcome(lost: int, *, has_interval: bool = True) -> str:
+    """Return how many branches are lost, and what the interval makes of them, if there is one."""
+    branches = f"{lost:,} {'branch is' if lost == 1 else 'branches are'} without an outcome."
+    holds = f" The interval holds whichever way {'it' if lost == 1 else 'they'} had ended."
+    return f"{branches}{holds if has_interval else ''}"
+
+
+def in_every_way(treated: ForkArm, control: ForkArm) -> tuple[Arms, ...]:
+    """Return both arms had all lost branches ended for the change, and had they ended against it; none if none was
+    lost."""
+
+    def had_ended(arm: ForkArm, well: bool) -> ForkArm:
+        return replace(arm, known=arm.tries - arm.live, complete=arm.complete + (arm.lost if well else 0))
+
+    ways = tuple((had_ended(treated, up), had_ended(control, not up)) for up in (True, False))
+    return ways if treated.lost or control.lost else ()
+
+
+def _interval(treated: ForkArm, control: ForkArm) -> Interval:
+    return newcombe(treated.complete, treated.known, control.complete, control.known)
+
+
+def widened(shown: ForkFinding, span: Interval, why: str = WIDENED) -> ForkFinding:
     """Return what a fork shows with the interval of two readings, in its sentence as well."""
     before, after = (f"{span_text(each)} (Newcombe" for each in (shown.interval or span, span))
-    return replace(shown, interval=span, sentence=f"{shown.sentence.replace(before, after)} {WIDENED}")
+    return replace(shown, interval=span, sentence=f"{shown.sentence.replace(before, after)} {why}")
 
 
-def repeated(shown: ForkFinding) -> ForkFinding:
-    """Return what a fork shows whose model repeats itself."""
+def with_alike(shown: ForkFinding, once: ForkFinding) -> ForkFinding:
+    """Return what a fork shows some of whose branches went on like another one of their arm: only what it also shows
+    with these counted `once`. A cache or a model without sampling can have made them, and then they are one draw."""
+    span = hull(shown.interval, once.interval)
+    alike = shown.treated.known + shown.control.known - once.treated.known - once.control.known
+    if span is None or not alike:
+        return shown
+    why = (
+        f"{alike:,} {'branch' if alike == 1 else 'branches'} went on exactly like another one of the same arm. Counted "
+        f"once: {once.treated.counts} against {once.control.counts}; the interval holds both."
+    )
+    counted = once.treated, once.control
+    ways, p = (*shown.ways, counted, *once.ways), max(shown.p or 0.0, once.p or 0.0)
+    before, after = (f"p = {p_text(each)} (".replace("= <", "<") for each in (shown.p or 0.0, p))
+    read = replace(shown, ways=ways, once=counted, p=p, sentence=shown.sentence.replace(before, after, 1))
+    if shown.verdict != once.verdict:
+        words = read.sentence.replace(f": {shown.verdict}.", f": {NOT_SHOWN}.", 1)
+        read = replace(read, verdict="", sentence=words)
+    return widened(read, span, why)
+
+
+def without(shown: ForkFinding, reason: str) -> ForkFinding:
+    """Return the counts of a fork alone, and the reason for which they show nothing."""
     counts, _, _ = shown.sentence.partition(". ")
-    reason = "Its model chose the same in every branch of an arm, so an arm is one observation: nothing is shown."
-    return ForkFinding(shown.treated, shown.control, "", f"{counts}. {reason}")
+    return ForkFinding(shown.treated, shown.control, "", f"{counts}. {reason}: nothing is shown.")
 
 
-def _is_robust(treated: ForkArm, control: ForkArm, delta: float, level: float) -> bool:
-    """Return whether a difference is shown although all lost branches had ended against it."""
-    up = delta > 0
-    wins = treated.complete + (0 if up else treated.lost)
-    other = control.complete + (control.lost if up else 0)
-    p = boschloo(wins, treated.tries, other, control.tries)
-    return is_shown(p, None, newcombe(wins, treated.tries, other, control.tries), level)
+def _p_at_worst(treated: ForkArm, control: ForkArm, delta: float, ways: Sequence[Arms]) -> float:
+    """Return the p of a difference, or the larger one had all lost branches ended against it."""
+    p = boschloo(treated.complete, treated.known, control.complete, control.known)
+    if not ways:
+        return p
+    changed, kept = ways[delta > 0]
+    still = changed.complete / changed.known - kept.complete / kept.known
+    return max(p, boschloo(changed.complete, changed.known, kept.complete, kept.known)) if still * delta > 0 else 1.0
 
 
 def _is_flip(treated: ForkArm, control: ForkArm) -> bool:

@@ -30,7 +30,10 @@ STRENGTH = 1.0
 
 @dataclass(frozen=True)
 class DrawnDecision:
-    """One decision of a drawing rule: what was known before it, the draw with its chance, and the episode's end."""
+    """One decision of a drawing rule: what was known before it, the draw with its chance, and the episode's end.
+
+    `joined` is the same for all scenarios in which one answer was read; empty if the scenario shares none.
+    """
 
     episode: str
     scenario: str
@@ -39,11 +42,17 @@ class DrawnDecision:
     chance: float
     complete: bool
     asked: bool = False
+    joined: str = ""
+
+    @property
+    def unit(self) -> str:
+        """What is independent of other decisions."""
+        return self.joined or self.scenario
 
 
 @dataclass(frozen=True)
 class Value:
-    """What one estimate says: the mean per episode, and its 95% interval over scenarios."""
+    """What one estimate says: the mean per episode, and its 95% interval over scenarios, joined by common answers."""
 
     mean: float
     interval: Interval | None
@@ -73,10 +82,14 @@ def lacking(decisions: Sequence[DrawnDecision]) -> str:
     ends = {one.episode: one.complete for one in decisions}
     sides = Counter(one.offered for one in decisions)
     ended = Counter(ends.values())
-    scenarios = len({one.scenario for one in decisions})
+    units = len({one.unit for one in decisions})
     wants = [
         (len(ends), FEWEST, "counted episode"),
-        (scenarios, FEWEST_SCENARIOS, "scenario"),
+        (
+            units,
+            FEWEST_SCENARIOS,
+            "scenario that shares no answer" if any(one.joined for one in decisions) else "scenario",
+        ),
         (sides[True], FEWEST_OF_A_SIDE, "decision that offered"),
         (sides[False], FEWEST_OF_A_SIDE, "decision that declined"),
         (ended[True], RARE, "complete episode"),
@@ -109,14 +122,15 @@ def fit(decisions: Sequence[DrawnDecision], price: float = PRICE, card: dict[str
 
 
 def _folds(decisions: Sequence[DrawnDecision]) -> list[tuple[list[DrawnDecision], list[DrawnDecision]]]:
-    """Return (fitted on, judged) of each fold: a scenario is on one side only. Large scenarios are dealt out first."""
-    sizes = Counter(one.scenario for one in decisions)
+    """Return (fitted on, judged) of each fold: a scenario is on one side only, with those that share its answers. Large
+    ones are dealt out first."""
+    sizes = Counter(one.unit for one in decisions)
     order = sorted(sizes, key=lambda name: (-sizes[name], name))
     fold = {name: place % FOLDS for place, name in enumerate(order)}
     return [
         (
-            [one for one in decisions if fold[one.scenario] != number],
-            [one for one in decisions if fold[one.scenario] == number],
+            [one for one in decisions if fold[one.unit] != number],
+            [one for one in decisions if fold[one.unit] == number],
         )
         for number in range(FOLDS)
     ]
@@ -168,8 +182,8 @@ def _value(scores: Iterable[tuple[DrawnDecision, float]]) -> Value:
     sums: dict[str, float] = defaultdict(float)
     episodes: dict[str, set[str]] = defaultdict(set)
     for decision, score in scores:
-        sums[decision.scenario] += score
-        episodes[decision.scenario].add(decision.episode)
+        sums[decision.unit] += score
+        episodes[decision.unit].add(decision.episode)
     sizes = [len(episodes[name]) for name in sums]
     # the interval is of means between -1 and 1; sums over an episode's turns are scaled to that, and back
     scale = max([1.0, *(abs(total) / size for total, size in zip(sums.values(), sizes, strict=True))])

@@ -124,10 +124,37 @@ def cluster_interval(sums: Sequence[float], sizes: Sequence[float], z: float = Z
     left = ((total - size * delta) / (tasks - size) for total, size in zip(sums, sizes, strict=True))
     # how far the mean moves without each unit
     error = math.sqrt((groups - 1) / groups * sum(one * one for one in left))
-    tail = 1 - NormalDist().cdf(z)
-    # nothing varies: the upper end of Wilson's interval for a rate of 0
-    wide = z * z / (groups + z * z) if error < 1e-12 else student_quantile(1 - tail, weight - 1) * error
+    wide = _floor(groups, z) if error < 1e-12 else _reach(error, weight, z)
     return delta, (max(-1.0, delta - wide), min(1.0, delta + wide))
+
+
+def bounded_interval(
+    lows: Sequence[float], highs: Sequence[float], sizes: Sequence[float], z: float = Z
+) -> Interval | None:
+    """Return an interval that holds the CV3 interval of all sums between these ends, or None with too few units: from
+    the lowest mean to the highest one, with the error of the ends that are farthest from the middle."""
+    groups, tasks = len(sizes), sum(sizes)
+    weight = effective(sizes)
+    if groups < 2 or weight < FEW_EFFECTIVE:
+        return None
+    low, high = sum(lows) / tasks, sum(highs) / tasks
+    middle = (low + high) / 2
+    ends = zip(lows, highs, sizes, strict=True)
+    left = (max(abs(least - size * middle), abs(most - size * middle)) / (tasks - size) for least, most, size in ends)
+    wide = _reach(math.sqrt((groups - 1) / groups * sum(one * one for one in left)), weight, z)
+    shares = [(least / size, most / size) for least, most, size in zip(lows, highs, sizes, strict=True)]
+    if max(least for least, _ in shares) <= min(most for _, most in shares):  # nothing varies in one of the ways
+        wide = max(wide, _floor(groups, z))
+    return max(-1.0, low - wide), min(1.0, high + wide)
+
+
+def _reach(error: float, weight: float, z: float) -> float:
+    return student_quantile(NormalDist().cdf(z), weight - 1) * error
+
+
+def _floor(groups: int, z: float) -> float:
+    """Return the upper end of Wilson's interval for a rate of 0: where nothing varies."""
+    return z * z / (groups + z * z)
 
 
 def hull(now: Interval | None, first: Interval | None) -> Interval | None:

@@ -11,9 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import mul
 
-from people.rates import student_quantile
-from runs.statistics.paired import Interval
+from people.rates import effective, student_quantile
+from runs.statistics.paired import Interval, hull
+
+Units = Sequence[Sequence[int]]
+"""The places of what is not independent, a list for each unit."""
 
 
 @dataclass(frozen=True)
@@ -28,24 +33,23 @@ class Price:
     least: float | None = None
 
 
-def price(minutes: Sequence[float], gains: Sequence[float], *, is_shown: bool) -> Price | None:
-    """Price the gains: both hold one difference for each unit. `is_shown`: the gains are a result, in either
-    direction. None for fewer than two units."""
-    units = len(gains)
-    if units < 2:
+def price(minutes: Sequence[float], gains: Sequence[float], *, is_shown: bool, joined: Units = ()) -> Price | None:
+    """Price the gains: both hold one difference for each task or draw. `is_shown`: the gains are a result, in either
+    direction. `joined` are the places of those that share an answer, a list for each unit: the interval then holds that
+    of these units and that of each alone. None for fewer than two."""
+    if len(gains) < 2:
         return None
-    cost, gain = sum(minutes) / units, sum(gains) / units
-    # of a mean: the sum of squares over n (n - 1)
-    ways = units * (units - 1)
-    of_cost = sum((one - cost) ** 2 for one in minutes) / ways
-    of_gain = sum((one - gain) ** 2 for one in gains) / ways
-    of_both = sum((a - cost) * (b - gain) for a, b in zip(minutes, gains, strict=True)) / ways
+    cost, gain = sum(minutes) / len(gains), sum(gains) / len(gains)
     # rounding aside, no minutes
     if abs(cost) < 1e-9:
         return Price(cost, None, None, "No extra human time was needed.")
     if abs(cost) < 0.05:
         return Price(cost, None, None, f"{costs(cost)}.")
-    span = fieller(cost, gain, of_cost, of_gain, of_both, student_quantile(0.975, units - 1))
+    alone: Units = [[place] for place in range(len(gains))]
+    ways = [alone] if len(joined) in (0, len(gains)) else [alone, joined]
+    errors = [_errors(minutes, gains, units) for units in ways]
+    spans = [fieller(cost, gain, *each) for each in errors]
+    span = None if None in spans else reduce(hull, spans)
     if cost > 0 and gain > 0 and is_shown and span is not None:
         words = f"{cost / gain:.1f} human minutes per extra success [{span[0]:.1f}, {span[1]:.1f}]."
         return Price(cost, cost / gain, span, words)
@@ -55,13 +59,31 @@ def price(minutes: Sequence[float], gains: Sequence[float], *, is_shown: bool) -
     if is_shown and cost < 0:
         return Price(cost, None, None, f"{lead} and completes more.")
     lead += "; the price of a success has no bound" if is_shown else "; extra successes are not shown"
-    least = at_least(cost, gain, of_cost, of_gain, of_both, student_quantile(0.975, units - 1))
     if span is not None and span[0] > 0:
         return Price(cost, None, span, f"{lead}. An extra success costs {span[0]:.1f} to {span[1]:.1f} minutes.")
-    if least is not None:
+    lows = [each[0] if each else at_least(cost, gain, *of) for each, of in zip(spans, errors, strict=True)]
+    least = min((low for low in lows if low is not None), default=0.0)
+    if span is None and None not in lows and least > 0:
         words = f"{lead}. An extra success, if any, costs at least {least:.1f} minutes."
         return Price(cost, None, None, words, least)
     return Price(cost, None, None, f"{lead}, so no price per success.")
+
+
+def _errors(minutes: Sequence[float], gains: Sequence[float], units: Units) -> tuple[float, float, float, float]:
+    """Return the variances of the mean cost and of the mean gain, their covariance, and the quantile of their t: by how
+    far both move without each unit, as in `cluster_interval`."""
+    number, sizes = len(gains), [len(unit) for unit in units]
+
+    def moves(values: Sequence[float]) -> list[float]:
+        mean = sum(values) / number
+        return [sum(values[place] - mean for place in unit) / (number - len(unit)) for unit in units]
+
+    costs_move, gains_move, scale = moves(minutes), moves(gains), (len(units) - 1) / len(units)
+    of_cost, of_gain, of_both = (
+        scale * sum(map(mul, *each))
+        for each in ((costs_move, costs_move), (gains_move, gains_move), (costs_move, gains_move))
+    )
+    return of_cost, of_gain, of_both, student_quantile(0.975, effective(sizes) - 1)
 
 
 def costs(minutes: float) -> str:

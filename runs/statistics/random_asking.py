@@ -54,7 +54,7 @@ def episodes_of(decisions: Iterable[DrawnDecision]) -> list[DrawnEpisode]:
         grouped[decision.episode].append(decision)
     return [
         DrawnEpisode(
-            mine[0].scenario,
+            mine[0].unit,
             mine[0].chance,
             sum(each.offered for each in mine),
             len(mine),

@@ -15,16 +15,13 @@ from typing import TypeVar
 from runs.statistics import campaigned, deciding, forked, offers, prices, sentences
 from runs.statistics.campaigned import CampaignCell, CampaignFinding
 from runs.statistics.contrast import Contrast, Running, UnitResult
-from runs.statistics.forked import ForkArm, ForkFinding
+from runs.statistics.forked import ForkFinding
 from runs.statistics.offers import Anytime, Effect
 from runs.statistics.paired import hull
 from runs.statistics.prices import Price
 from runs.statistics.worth import ChangePrior, ChangeWorth, learned, worth_of
-from runs.statistics.worth import share_wrong as share_of
 
 InWords = Callable[[Contrast, UnitResult], str]
-Arms = tuple[ForkArm, ForkArm]
-"""The treated and the control arm of a fork."""
 Said = TypeVar("Said", Running, Anytime)
 
 
@@ -65,38 +62,30 @@ def fork(now: ForkFinding, first: ForkFinding) -> ForkFinding:
     holds both."""
     span = hull(now.interval, first.interval)
     if (now.treated, now.control) != (first.treated, first.control):
-        now = replace(now, first=(first.treated, first.control))
+        now = replace(now, first=(first.treated, first.control), first_once=first.once)
     if _is_new(now.verdict, first.verdict):
         return replace(now, verdict="", interval=span, sentence=sentences.reread(now.sentence, "fork"))
     return now if span is None or span == now.interval else forked.widened(now, span)
 
 
 def priors(forks: Sequence[ForkFinding]) -> tuple[ChangePrior, ChangePrior]:
-    """Return what these forks say of changes like theirs, by the outcomes that count and by the first ones."""
-    now = learned([(one.treated, one.control) for one in forks])
-    if not any(one.first for one in forks):
-        return now, now
-    return now, learned([one.first or (one.treated, one.control) for one in forks])
+    """Return what these forks say of changes like theirs, by the outcomes that count and by the first ones. Branches
+    that went on alike count once."""
+    now = learned([one.draws for one in forks])
+    return now, learned([one.first_draws for one in forks]) if any(one.first for one in forks) else now
 
 
 def worth(fork: ForkFinding, prior: ChangePrior, first_prior: ChangePrior) -> ChangeWorth:
-    """Return what the change of a fork is worth. After an erratum it is the smaller worth of both readings, with an
-    interval that holds those of both: who repairs what an arm lost would raise it."""
-    now = worth_of(fork.treated, fork.control, prior)
-    if fork.first is None:
-        return now
-    first = worth_of(*fork.first, first_prior)
-    smaller = min(now, first, key=lambda change: abs(change.mean))
-    low, high = min(now.low, first.low), max(now.high, first.high)
-    return replace(smaller, low=low, high=high, wrong=max(now.wrong, first.wrong))
-
-
-def share_wrong(pairs: Sequence[tuple[float, Arms, Arms]]) -> tuple[float, float, float]:
-    """Return the share of pairs that have no effect or the opposite one, with an interval that holds that of either
-    reading: from the chance of each, and its arms by the outcomes that count and by the first ones."""
-    mean, low, high = share_of([(chance, *now) for chance, now, _ in pairs])
-    _, least, most = share_of([(chance, *first) for chance, _, first in pairs])
-    return mean, min(low, least), max(high, most)
+    """Return what the change of a fork is worth: the smallest worth of all the ways in which its branches can be
+    counted and, after an erratum, of their first outcomes, with an interval that holds all of these. Who repairs or
+    erases what an arm lost would raise it."""
+    counted = [worth_of(*arms, prior) for arms in ((fork.treated, fork.control), *fork.ways)]
+    changes = counted if fork.first is None else [*counted, worth_of(*fork.first, first_prior)]
+    smallest = min(changes, key=lambda change: abs(change.mean))
+    low, high = min(change.low for change in changes), max(change.high for change in changes)
+    least, most = min(change.least for change in changes), max(change.most for change in changes)
+    wrong = max(change.wrong for change in changes)
+    return replace(smallest, low=low, high=high, wrong=wrong, least=least, most=most)
 
 
 def campaign(now: CampaignFinding, first: CampaignFinding) -> CampaignFinding:
@@ -114,7 +103,7 @@ def campaign(now: CampaignFinding, first: CampaignFinding) -> CampaignFinding:
     ]
     if cells == now.cells:
         return now
-    read = campaigned.of_cells(cells, now.least, fixed=now.is_fixed)
+    read = campaigned.of_cells(cells, now.least, fixed=now.is_fixed, lost=now.lost)
     kinds = list(dict.fromkeys(cell.kind for cell in cells))
     texts = [_of_kind(read.of(kind), *both) for kind, *both in zip(kinds, read.sentences, now.sentences, strict=True)]
     return replace(read, sentences=texts)

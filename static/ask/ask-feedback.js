@@ -1,7 +1,7 @@
 // Feedback about a question and an unsent text: tags by one key, and the text that a closed ask left behind.
 
-import { isEmpty } from "../forms/drafts.js";
-import { writeExact } from "../forms/exact-json.js";
+import { isEmpty, joined } from "../forms/drafts.js";
+import { parseExact, writeExact } from "../forms/exact-json.js";
 import { showAgain } from "../shell/address.js";
 import { bind } from "../shell/keys.js";
 import { life } from "../shell/page-life.js";
@@ -40,22 +40,22 @@ export function startTags() {
 const deliver = (path, given) => {
   const body = new FormData();
   for (const [name, value] of Object.entries(given)) body.set(name, value);
-  return post(path, body);
+  return post(path, body, { parse: parseExact });
 };
 
-/** Save text that only this device has on the server, before the page asks about it. */
+/** @type {(draft: import("../forms/drafts.js").Words, version: number) => ReturnType<typeof post>} */
+const keep = ({ text, calls, decision }, version) => deliver(page.dataset.keep, { text, tool_calls: writeExact(calls || []), version, ...(decision && { decision: writeExact(decision) }) });
+
+/** Save what only this device has on the server, before the page asks about it. */
 async function rescue(store) {
-  const [newest] = store.all().filter((one) => !isEmpty(one)).sort((a, b) => b.at - a.at);
-  if (!newest) return store.clear();
-  const given = { text: newest.text, tool_calls: writeExact(newest.calls), version: newest.version || 0 };
-  let { ok, error } = await deliver(page.dataset.keep, given);
-  if (error?.draft) {
-    const both = error.draft.text.includes(newest.text) ? error.draft.text : `${error.draft.text}\n\n${newest.text}`;
-    ({ ok, error } = await deliver(page.dataset.keep, { ...given, text: both, version: error.draft.version }));
+  const kept = store.all().filter((one) => !isEmpty(one)).sort((a, b) => (b.version || 0) - (a.version || 0) || b.at - a.at);
+  for (const mine of kept) {
+    let { ok, error } = await keep(mine, mine.version || 0);
+    if (error?.draft) ({ ok, error } = await keep(joined(error.draft, mine), error.draft.version));
+    if (!ok) return; // the next load tries again; the text is still on this device
   }
-  if (!ok) return; // the next load tries again; the text is still on this device
   store.clear();
-  showAgain();
+  if (kept.length) showAgain();
 }
 
 /**

@@ -6,11 +6,11 @@
 
 import { inProject, isBeside, showAgain } from "../shell/address.js";
 import { serverNow } from "../shell/clock.js";
-import { Saver, Store, beganWith, best, same } from "../forms/drafts.js";
+import { Saver, Store, beganWith, best, isEmpty, same } from "../forms/drafts.js";
 import { focusPart, keepFocus } from "../shell/key-rule.js";
 import { bind, print, unbind } from "../shell/keys.js";
 import { isUploading, startAttachments } from "./attachments.js";
-import { isQuiet, stopCountdown } from "./closed-ask.js";
+import { isQuiet, keepUnsent, keepWords, stopCountdown } from "./closed-ask.js";
 import { startDecision } from "./decision-form.js";
 import { claimLooked, isLooked } from "./first-claim.js";
 import { Lease } from "./lease.js";
@@ -50,6 +50,7 @@ let saver = null;
 let lease = null;
 let versions = null;
 let claiming = null; // the claim of an ask that was only looked at
+let lost = null; // what was sent without a response: it may have arrived
 let swap = null; // shows the next ask on this page if the response contains it
 
 /**
@@ -60,7 +61,7 @@ export function mount(swapTo) {
   page = document.querySelector("[data-ask]");
   form = document.querySelector("form[data-answer]");
   store = new Store(page.dataset.ask, globalThis.localStorage);
-  [builder, decider, begun, saver, lease, claiming, swap] = [null, null, null, null, null, null, swapTo];
+  [builder, decider, begun, saver, lease, claiming, lost, swap] = [null, null, null, null, null, null, null, swapTo];
 }
 
 const deliver = (path, body = new FormData(form), more = {}) => post(path, body, more);
@@ -88,9 +89,10 @@ async function claimNow(mine) {
   return !why;
 }
 const amends = () => "amends" in form.dataset;
-const isBlank = () => !field("text").value.trim() && field("tool_calls").value === "[]" && !decider;
-
-// --- text in progress
+/** Return whether what is here was sent without a response. */
+export const isLost = () => lost && same(lost, read());
+/** Return whether nothing is written or decided. */
+export const isBlank = () => isEmpty(read());
 
 const read = () => {
   const words = { text: field("text").value.replaceAll("\0", ""), calls: builder?.texts() || [], drafted: field("drafted_by").value };
@@ -132,10 +134,11 @@ function startVersions() {
   versions = new OtherVersions(form, {
     read,
     put,
+    words: (decision) => decider?.words(decision) ?? [],
     waits: (on) => sayNear("[data-saved]", on ? "not saved: choose a version" : "", on),
     chosen(version) {
       saver.chosen(Math.max(saver.version, version));
-      field("text").focus();
+      focusPart(firstPart());
     },
   });
 }
@@ -171,6 +174,7 @@ function listen() {
   field("text").addEventListener("blur", () => saver.save());
   addEventListener("pagehide", () => saver.leave(), { signal: life() });
   if (isBeside()) whenOver(() => saver.leave());
+  whenOver(() => saver.stop()); // its timer reads the form
   document.addEventListener("visibilitychange", () => {
     if (document.visibilityState === "hidden") saver.leave();
     else saver.retry();
@@ -226,26 +230,21 @@ export function freeze(words, { out = false } = {}) {
   if (!out) {
     bind("keep", () => isQuiet() && keepLate());
     bind("discard", () => isQuiet() && discard());
+    stopCountdown(page);
   }
   sayNear("[data-problem]", "");
-  if (!out) stopCountdown(page);
   for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
   const box = document.querySelector("[data-ended]");
   box.querySelector("[data-say]").textContent = visible(words);
-  box.hidden = false;
-  box.focus();
+  Object.assign(box, { hidden: false }).focus();
   announce(words);
   print();
 }
 
-/** Return the question that a frozen form asks. */
-export const keepWords = () => `Save your text as an annotation on step ${page.dataset.seq}?`;
-
 function busy(on) {
   if (on) form.dataset.sending = "yes";
   else delete form.dataset.sending;
-  if (on) document.body.setAttribute("aria-busy", "true");
-  else document.body.removeAttribute("aria-busy");
+  document.body.ariaBusy = on ? "true" : null;
   for (const button of form.querySelectorAll('button[type="submit"]')) button.disabled = on;
 }
 
@@ -262,7 +261,7 @@ async function settle() {
  */
 async function send(then, { path = form.action, anyway = false } = {}) {
   if (form.dataset.sending) return;
-  if (isBlank()) {
+  if (!decider && isBlank()) {
     sayNear("[data-problem]", builder ? "Write an answer or add a call." : "Write an answer.", true);
     return field("text").focus();
   }
@@ -307,7 +306,7 @@ async function send(then, { path = form.action, anyway = false } = {}) {
 
 /** The list goes on to its next row, or shows what becomes of this one. */
 function leaveBeside(then, others) {
-  busy(false);
+  document.body.removeAttribute("aria-busy"); // the form stays sent: the end that a frame brings is that of its answer
   if (then === "watch") showAgain();
   else document.dispatchEvent(new CustomEvent("awm:left", { detail: { ask: page.dataset.ask, isSent: true, others } }));
 }
@@ -349,10 +348,12 @@ function blame(fields) {
 
 function refused(error) {
   if (error.code === NO_CONTACT) {
+    lost = read();
+    document.dispatchEvent(new Event("awm:unsent"));
     saver.touch();
     sayNear("[data-problem]", NOT_SENT, true);
   } else if (isOut(error)) cast(error);
-  else if (error.code === "consumed" || error.code === "still_open") freeze(`${error.message} ${error.code === "consumed" ? keepWords() : ""}`);
+  else if (error.code === "consumed" || error.code === "still_open") freeze(`${error.message} ${error.code === "consumed" ? keepWords(page) : ""}`);
   else sayNear("[data-problem]", error.message, true);
   if (error.fields?.length) blame(error.fields)?.focus();
   offerAnyway(error.code === "second_look_model");
@@ -375,7 +376,7 @@ function cast(error) {
 }
 
 /** Save an answer to a closed ask as an annotation; the page then shows it. */
-const keepLate = () => send("watch", { path: form.dataset.late });
+const keepLate = () => (form.dataset.problems ? keepUnsent(saver, settle, store) : send("watch", { path: form.dataset.late }));
 
 /** Discard the text and leave the page. */
 async function discard() {
@@ -445,7 +446,7 @@ function startLease() {
   if (!chip || looks()) return;
   lease = new Lease(chip, form, {
     sends: () => Boolean(form.dataset.sending),
-    closed: () => freeze(`This ask is closed. ${keepWords()}`),
+    closed: () => freeze(`This ask is closed. ${keepWords(page)}`),
     out: cast,
     lost: ({ words, again }) => {
       const box = form.querySelector("[data-again]");
@@ -487,7 +488,7 @@ export function startForm() {
   startLease();
   whenBack(backOnline);
   document.addEventListener("awm:deadline", (event) => {
-    if (/** @type {Element} */ (event.target).closest("[data-in-hand]")) freeze(`The deadline passed before your answer was sent. ${keepWords()}`);
+    if (/** @type {Element} */ (event.target).closest("[data-in-hand]")) freeze(`The deadline passed before your answer was sent. ${keepWords(page)}`);
   }, { signal: life() });
   field("text").setSelectionRange(field("text").value.length, field("text").value.length);
   isDrawn = true;

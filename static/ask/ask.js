@@ -3,7 +3,8 @@
 
 import { startAssist, keepTicks } from "./answer-assist.js";
 import { startTags, startUnsent } from "./ask-feedback.js";
-import { form, freeze, heldBy, keepWords, mount, page, startForm, wordsNow } from "./ask-form.js";
+import { form, freeze, heldBy, isBlank, isLost, mount, page, startForm } from "./ask-form.js";
+import { answeredWords, keepWords } from "./closed-ask.js";
 import { serverNow } from "../shell/clock.js";
 import { startContext } from "./ask-panels.js";
 import { showAgain } from "../shell/address.js";
@@ -18,8 +19,13 @@ import { startJump, startSmall } from "./mobile-keyboard.js";
 import { keepTrue, lists, startKeys } from "../steps/steps.js";
 
 const announced = new Set();
+let passed = null; // the end of the ask, which came while its answer was being sent
 let leaving = false; // a form is being sent; reloading for the frame it causes would race with the response
 document.addEventListener("submit", (event) => { leaving = !event.defaultPrevented; });
+document.addEventListener("awm:unsent", () => { // without a response: the end that came meanwhile may be that of this answer
+  if (passed?.ask === page.dataset.ask) setTimeout(heard, 0, passed);
+  passed = null;
+});
 addEventListener("pageshow", () => { leaving = false; }); // back from the history, as the page was left
 
 function announceCountdown() {
@@ -44,13 +50,17 @@ function startLists() {
   if (!list) return null;
   startKeys(list);
   let early = true;
-  keepTrue(list, page.dataset.socket, {
+  const { catchUp } = keepTrue(list, page.dataset.socket, {
+    hold: () => Boolean(form?.dataset.sending), // its response mostly brings another page
     heard(frame) {
       if (early) list.refresh().catch(() => {}); // what happened between the page and its socket; the slow timer retries
       early = false;
       if (frame.type === "ask" && frame.ask === page.dataset.ask) heard(frame);
     },
   });
+  const own = form; // another one can be on the page by then
+  const unsent = new MutationObserver(() => { if (!own.dataset.sending) catchUp(); });
+  if (own) unsent.observe(own, { attributeFilter: ["data-sending"] });
   startFamily(list);
   const [stacked, open] = [list.view.stacked, page.dataset.status === "open"];
   if (stacked && !open) document.getElementById("answer").scrollIntoView();
@@ -77,7 +87,7 @@ function startFamily(list) {
 function heardBeside(frame) {
   const other = frame.held_by && frame.held_by !== page.dataset.me;
   if (!other && frame.status === "open") return;
-  if (form && wordsNow().trim()) freeze(other ? `${frame.held_by} claimed this ask. Your text is kept.` : `This ask is closed. ${keepWords()}`);
+  if (form && !isBlank()) freeze(other ? `${frame.held_by} claimed this ask. Your text is kept.` : `This ask is closed. ${keepWords(page)}`);
   else showAgain();
 }
 
@@ -91,9 +101,13 @@ function heard(frame) {
     else if (form) heldBy(frame.held_by || "");
     return;
   }
-  if (amends && frame.consumed_at) freeze(`The agent has read your answer. ${keepWords()}`);
-  else if (form && !amends && !form.dataset.sending) {
-    freeze(`This ask closed before your answer was sent. ${frame.ending || ""} ${keepWords()}`);
+  if (form?.dataset.sending) passed = frame;
+  if (amends && frame.consumed_at) freeze(`The agent has read your answer. ${keepWords(page)}`);
+  else if (form && !amends && !form.dataset.sending && frame.answered_by === page.dataset.me) {
+    if (isLost()) showAgain(); // it has arrived
+    else freeze(answeredWords(page));
+  } else if (form && !amends && !form.dataset.sending) {
+    freeze(`This ask closed before your answer was sent. ${frame.ending || ""} ${keepWords(page)}`);
   }
   else if (!form && page.dataset.status === "open") showAgain();
 }

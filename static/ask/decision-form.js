@@ -4,6 +4,7 @@
 
 import { fieldIn, fieldsFor, inWords, textsIn } from "../forms/schema-form.js";
 import { entriesOf } from "../forms/exact-json.js";
+import { pathOf } from "../forms/form-plan.js";
 import { bind } from "../shell/keys.js";
 import { announce } from "../shell/toast.js";
 import { visible } from "../shell/visible-text.js";
@@ -36,6 +37,23 @@ export function choiceOf(typed, chosen, other) {
   const count = chosen.length + (other.trim() ? 1 : 0);
   const problem = count === 0 ? "Choose an option." : count > 1 && !typed.many ? "Choose one option." : "";
   return { decision: { chosen, ...(other.trim() ? { other } : {}) }, problem };
+}
+
+/**
+ * Return what a draft decides, a line each, for who chooses between two.
+ * @param {Typed} typed
+ * @param {DecisionDraft | null} draft
+ */
+export function draftWords({ calls = [], options = [] }, draft) {
+  const lines = (draft?.calls || []).map(({ id, verdict, texts = {}, reason = "" }) => {
+    const call = calls.find((one) => one.id === id);
+    if (!call) return "";
+    const changed = verdict === "edit" ? changedIn(call, texts).map((name) => `${name}: ${texts[name]}`) : [];
+    return [`${VERDICTS.find(([name]) => name === verdict)?.[1]} ${call.name}`, ...changed, verdict === "reject" ? reason : ""].filter(Boolean).join("; ");
+  });
+  const chosen = (draft?.chosen || []).map((id) => options.find((one) => one.id === id)?.label || id);
+  const texts = Object.entries(draft?.texts || {}).filter(([, text]) => text !== "").map(([key, text]) => `${pathOf(key).join(" › ")}: ${text}`);
+  return [...lines, ...chosen, draft?.other || "", ...texts].filter(Boolean);
 }
 
 class CallCard {
@@ -396,6 +414,7 @@ export function startDecision(box, typed, onChange) {
   tell();
   return {
     draft: () => part.draft(),
+    words: (draft) => draftWords(typed, draft),
     /**
      * Show what the server refused at its fields, and return the first of them.
      * @param {{call: string, path: (string | number)[], words: string, said: string}[]} places

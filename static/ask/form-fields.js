@@ -38,7 +38,7 @@ function controlOf(field, text) {
 function typedOf(field, text) {
   const kind = dateInput(field, text);
   if (kind) {
-    const input = Object.assign(document.createElement("input"), { type: kind, step: kind === "date" ? "" : "1" });
+    const input = Object.assign(document.createElement("input"), { type: kind }); // without a step no seconds are asked for
     input.value = kind === "datetime-local" ? localOf(text) : text;
     if (text) input.dataset.was = text;
     return input;
@@ -162,8 +162,16 @@ export class Form {
     /** @type {Map<string, {words: string, text: string}>} what the server refused, as long as its text stays */
     this.blamed = new Map();
     this.tried = false;
+    this.bad = 0; // fields with a part of a date
     box.append(this.box);
     this.box.addEventListener("input", () => { this.#mark(); changed(); });
+    this.box.addEventListener("keyup", () => { // a part of a date is no input for the browser
+      const bad = [...this.box.querySelectorAll("input[data-argument]")].filter((input) => /** @type {HTMLInputElement} */ (input).validity.badInput).length;
+      if (bad === this.bad) return;
+      this.bad = bad;
+      this.#mark();
+      changed();
+    });
     this.box.addEventListener("click", ({ target }) => {
       if (!(target instanceof HTMLElement)) return;
       if (target.dataset.addRow) this.#add(pathOf(target.dataset.addRow));
@@ -228,6 +236,15 @@ export class Form {
     this.changed();
   }
 
+  /** Return the value of the fields and why some don't fit. A date of which a part is typed has no text, and is no empty one. */
+  #read() {
+    const { value, reasons } = readPlan(this.plan, this.#texts());
+    for (const input of /** @type {NodeListOf<HTMLInputElement>} */ (this.box.querySelectorAll("input[data-argument]"))) {
+      if (input.validity.badInput) reasons.set(input.dataset.argument, "is not complete");
+    }
+    return { value, reasons };
+  }
+
   #elementOf(key) {
     return /** @type {HTMLElement[]} */ ([...this.box.querySelectorAll("[data-key]")]).find((one) => one.dataset.key === key) || this.box;
   }
@@ -235,7 +252,7 @@ export class Form {
   /** Show at every field what does not fit, once it was tried, and what draws nothing or is null. */
   #mark() {
     const texts = this.#texts();
-    const { reasons } = readPlan(this.plan, texts);
+    const { reasons } = this.#read();
     for (const element of /** @type {NodeListOf<HTMLElement>} */ (this.box.querySelectorAll("[data-key]"))) {
       const { key } = element.dataset;
       const blamed = this.blamed.get(key);
@@ -265,7 +282,7 @@ export class Form {
   }
 
   read() {
-    const { value, reasons } = readPlan(this.plan, this.#texts());
+    const { value, reasons } = this.#read();
     const [[key, why] = ["", ""]] = reasons;
     const size = new Set([...reasons.keys(), ...this.blamed.keys()]).size;
     const more = size > 1 ? `; ${size - 1} more ${size > 2 ? "fields don't" : "field doesn't"} fit` : "";
@@ -280,7 +297,7 @@ export class Form {
 
   /** Return the first field that does not fit, else the first one. @returns {HTMLElement | undefined} */
   wrong() {
-    const { reasons } = readPlan(this.plan, this.#texts());
+    const { reasons } = this.#read();
     const first = fieldsOf(this.plan).find(({ key }) => reasons.has(key) || this.blamed.has(key));
     const element = first && this.#elementOf(first.key);
     return /** @type {HTMLElement} */ (element?.querySelector("[data-argument], input, button")) || this.#controls()[0];

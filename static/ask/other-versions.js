@@ -13,6 +13,7 @@ export class OtherVersions {
    * @param {object} own
    * @param {() => any} own.read
    * @param {(words: any) => void} own.put
+   * @param {(decision: any) => string[]} own.words
    * @param {(version: number) => void} own.chosen gets the version of the other text
    * @param {(waits: boolean) => void} own.waits
    */
@@ -39,7 +40,10 @@ export class OtherVersions {
     if (!first) return;
     this.box.querySelector("[data-say]").textContent = `${first.why} The other version:`;
     const calls = (first.other.calls || []).map((call) => `${call.name}(${writeExact(call.arguments)})`);
-    this.box.querySelector("[data-text]").textContent = visible([first.other.text, ...calls].join("\n"));
+    const lines = [first.other.text, ...calls, ...this.own.words(first.other.decision)];
+    this.box.querySelector("[data-text]").textContent = visible(lines.filter(Boolean).join("\n"));
+    const both = /** @type {HTMLElement} */ (this.box.querySelector('[data-choose="both"]'));
+    both.hidden = Boolean(first.other.decision && this.own.read().decision); // an ask has one decision
     announce(`${first.why} Choose a version.`);
   }
 

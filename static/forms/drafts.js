@@ -68,6 +68,26 @@ export function best(server, entries) {
   return { words, others };
 }
 
+/**
+ * Return a newer draft of the server with all that an older one of this device has. One decision stays one: where both decide,
+ * the older decision follows the text in words, which the server sends as `other`.
+ * @param {Words & {other?: string[]}} newer
+ * @param {Words & {sent?: Words[]}} mine
+ * @returns {Words}
+ */
+export function joined(newer, mine) {
+  if (goesOn(mine, newer) || mine.sent?.some((one) => same(one, newer))) return mine;
+  const has = (part) => newer.text.startsWith(part) || `\n\n${newer.text}\n\n`.includes(`\n\n${part}\n\n`);
+  const parts = [mine.text, mine.decision && newer.other?.length ? `Another draft:\n${newer.other.join("\n")}` : ""];
+  const calls = newer.calls || [];
+  const more = (mine.calls || []).filter((call) => !calls.some((one) => same({ calls: [one] }, { calls: [call] })));
+  return {
+    text: [newer.text, ...parts.filter((part) => part && !has(part))].filter(Boolean).join("\n\n"),
+    calls: [...calls, ...more],
+    decision: newer.decision || mine.decision,
+  };
+}
+
 /** The texts of one ask on this device, one per page that wrote one. */
 export class Store {
   /**

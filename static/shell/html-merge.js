@@ -89,6 +89,7 @@ function inPlace(list, fresh) {
   for (const row of rowsOf(list).values()) {
     const now = sameRow(next, row);
     row.toggleAttribute("data-gone", !now);
+    if (!now) for (const inner of row.querySelectorAll("[data-same] [data-key]")) inner.setAttribute("data-gone", ""); // the group with all its asks
     if (!now) continue;
     next.delete(now.dataset.key);
     morphRow(row, now, true);

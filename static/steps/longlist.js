@@ -65,7 +65,8 @@ export class LongList {
     this.loads = [];
     this.heights = new Heights();
     this.heights.extend(this.count);
-    this.refresh = coalesce(() => this.#beside(), BESIDE_MS);
+    this.hold = () => false; // whether the side panel waits; `catchUp` comes after it
+    this.refresh = coalesce(async () => { if (!this.hold()) await this.#beside(); }, BESIDE_MS);
     /** @type {import("./row-cache.js").Row[]} the rows on the page */
     this.placed = [...list.querySelectorAll(":scope > li.step[data-seq]")];
     this.chosen = this.placed.find((row) => row.hasAttribute("aria-current"));

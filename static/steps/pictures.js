@@ -1,4 +1,5 @@
-// The zoom of pictures: a dialog with one picture of the page. j and k go to the next and the previous one, Esc leaves it.
+// The zoom of pictures: a dialog with one picture of the page, or beside the one before it. j and k go to the next and the
+// previous one, s puts two side by side, Esc leaves it.
 
 import { bind } from "../shell/keys.js";
 import { life } from "../shell/page-life.js";
@@ -17,27 +18,41 @@ export function startPictures() {
   }, { signal: life() });
 }
 
+let isPaired = false; // stays for the next zoom of this page
+
 /** @param {HTMLAnchorElement} first */
 function open(first) {
   const box = document.createElement("dialog");
   box.className = "zoom";
-  box.innerHTML = '<img alt=""><p><span></span><a class="btn" target="_blank" rel="noopener">Open in full size</a><button class="btn" autofocus>Close</button></p>';
-  const [image, words, link, close] = [box.querySelector("img"), box.querySelector("span"), box.querySelector("a"), box.querySelector("button")];
+  box.innerHTML = '<div></div><p><button class="btn" aria-pressed="false"><kbd>s</kbd>Side by side</button><button class="btn" autofocus>Close</button></p>';
+  const [sides, pair, close] = [box.querySelector("div"), ...box.querySelectorAll("button")];
   let shown = first;
   const show = (/** @type {HTMLAnchorElement} */ picture) => {
     shown = picture;
-    [image.src, link.href] = [picture.href, picture.href];
-    image.alt = words.textContent = picture.dataset.picture;
-    box.setAttribute("aria-label", picture.dataset.picture);
+    const pictures = all();
+    const before = isPaired ? pictures[pictures.indexOf(picture) - 1] : null;
+    sides.replaceChildren(...(before ? [before, picture] : [picture]).map(figure));
+    box.classList.toggle("paired", Boolean(before));
+    pair.hidden = pictures.length < 2;
+    pair.setAttribute("aria-pressed", `${isPaired}`);
+    box.setAttribute("aria-label", before ? `${before.dataset.picture}, beside ${picture.dataset.picture}` : picture.dataset.picture);
+  };
+  const toggle = () => {
+    isPaired = !isPaired;
+    show(shown);
   };
   box.addEventListener("keydown", (event) => {
-    const step = { j: 1, ArrowRight: 1, k: -1, ArrowLeft: -1 }[event.key.length > 1 ? event.key : event.key.toLowerCase()];
-    if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const key = event.key.length > 1 ? event.key : event.key.toLowerCase();
+    const step = { j: 1, ArrowRight: 1, k: -1, ArrowLeft: -1 }[key];
+    if (!step && key !== "s") return;
     event.preventDefault();
     const pictures = all();
     const next = pictures[pictures.indexOf(shown) + step];
-    if (next) show(next);
+    if (step && next) show(next);
+    if (key === "s" && !pair.hidden && !event.repeat) toggle();
   });
+  pair.addEventListener("click", toggle);
   close.addEventListener("click", () => box.close());
   box.addEventListener("close", () => {
     box.remove();
@@ -47,4 +62,14 @@ function open(first) {
   show(first);
   document.body.append(box);
   box.showModal();
+}
+
+/** A large picture above its words, which lead to it in full size. @param {HTMLAnchorElement} picture */
+function figure(picture) {
+  const made = document.createElement("figure");
+  made.innerHTML = '<img alt=""><figcaption><span></span><a target="_blank" rel="noopener">Open in full size</a></figcaption>';
+  const [image, words, link] = [made.querySelector("img"), made.querySelector("span"), made.querySelector("a")];
+  [image.src, link.href] = [picture.href, picture.href];
+  image.alt = words.textContent = picture.dataset.picture;
+  return made;
 }

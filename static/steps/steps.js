@@ -11,7 +11,7 @@ import { startPictures } from "./pictures.js";
 import { wake, watch } from "../shell/connection.js";
 
 /** The letters of steps that are more than a read: writes, asks, errors and verifications. */
-export const MARKS = "bweoafdcdCXJv";
+export const MARKS = "bweqolafdcCXJv";
 const SLOW_MS = 10_000;
 const SLEPT_MS = 15_000;
 
@@ -134,6 +134,7 @@ export function lastOf(frame) {
  * @param {{hold?: () => boolean, heard?: (frame: Frame) => void}} [hears]
  */
 export function keepTrue(list, socket, { hold = () => false, heard = () => {} } = {}) {
+  list.hold = hold;
   const refresh = () => list.refresh().catch(() => {}); // lost now; the slow timer and the return retry
   const catchUp = () => (hold() ? 0 : list.catchUp());
   let lostAt = list.last; // the last number when a socket was lost

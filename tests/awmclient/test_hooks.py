@@ -6,8 +6,9 @@ import io
 import json
 import os
 import shlex
+import signal
 import subprocess
-from dataclasses import replace
+import threading
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,8 @@ def test_plugin_of_opencode_is_a_file_of_its_own(capsys):
 
 
 def test_reply_to_opencode_is_never_for_always():
-    replies = [TOOLS["opencode"].reply(CALL, PromptDecision(verdict, "person")) for verdict in ("approve", "reject")]
+    verdicts = (PromptDecision(verdict, "person", {}) for verdict in ("approve", "reject"))
+    replies = [TOOLS["opencode"].reply(CALL, verdict) for verdict in verdicts]
     assert replies == [{"reply": "once"}, {"reply": "reject", "message": "A person rejected this call."}]
 
 
@@ -206,8 +208,33 @@ def test_note_of_a_withdrawn_ask_needs_that_it_was(heard, answer, notes):
 @pytest.mark.parametrize("kind", ["prompt", "answer"])
 def test_decision_expires_when_its_turn_ends(kind):
     session = session_of(FakeDesk({}), decided={"digest": {}})
-    running._record(session, Event(kind, "s", text="Go on"))
+    running._record(session, Event(kind, "s", {}, text="Go on"))
     assert "decided" not in session.state
+
+
+class StoppingDesk:
+    """A desk during whose answer to a new ask the tool stops the hook."""
+
+    def __init__(self):
+        self.called = []
+
+    def call(self, method, path, body=None, wait_s=0):
+        self.called.append(path)
+        if path == "/asks":
+            signal.pthread_kill(threading.get_ident(), signal.SIGTERM)  # of a hook, which has one thread
+        return {"id": "a", "status": "open"}
+
+
+def test_ask_that_opens_while_its_hook_is_stopped_is_withdrawn(monkeypatch):
+    before = signal.signal(signal.SIGTERM, running._stop)
+    desk = StoppingDesk()
+    try:
+        with pytest.raises(SystemExit):
+            running._ask(TOOLS["claude-code"], CALL, desk, 5)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert desk.called[-1] == "/asks/a/cancel"
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_lock_of_a_session_stays():
@@ -226,7 +253,7 @@ def test_older_result_of_an_equal_call_is_not_an_answer(tmp_path):
     call = {"type": "tool_use", "name": "Bash", "input": {"command": "ls"}}
     transcript = tmp_path / "transcript.jsonl"
     transcript.write_text(line(**call, id="1") + line(type="tool_result", tool_use_id="1"))
-    terminal = Terminal(replace(CALL, transcript=str(transcript)))
+    terminal = Terminal(CALL._replace(transcript=str(transcript)))
     with transcript.open("a") as opened:
         opened.write(line(type="text", text="One more time."))
     assert not terminal.has_answered()
@@ -241,7 +268,7 @@ def test_tool_that_takes_no_edit_asks_for_none():
 
 
 def test_place_of_a_call_is_pinned_and_not_printed():
-    here, there = (wants(TOOLS["claude-code"], replace(CALL, cwd=cwd))["calls"][0] for cwd in ("/work", "/other"))
+    here, there = (wants(TOOLS["claude-code"], CALL._replace(cwd=cwd))["calls"][0] for cwd in ("/work", "/other"))
     assert here["arguments"] != there["arguments"] and here["schema"]["properties"][PLACE] == {
         "const": here["arguments"][PLACE]
     }
@@ -250,7 +277,7 @@ def test_place_of_a_call_is_pinned_and_not_printed():
     decision = decision_of(CALL, view)
     assert decision is not None and decision.arguments == {"command": "ls -l"}
     with pytest.raises(ValueError, match=PLACE):
-        wants(TOOLS["claude-code"], replace(CALL, arguments={PLACE: "/elsewhere"}))
+        wants(TOOLS["claude-code"], CALL._replace(arguments={PLACE: "/elsewhere"}))
 
 
 def test_difference_and_signs_outside_ascii_are_shown(tmp_path):
@@ -301,7 +328,8 @@ def test_hook_loads_no_large_package_and_no_module_of_its_folder(home):
     )  # fmt: skip
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert done.returncode == 0 and "KeyError" in (home / "XDG_STATE_HOME/awmclient/hook.log").read_text()
-    assert not {"httpx", "pydantic", "asyncio", "argparse", "difflib"} & loaded and "awmclient.hooks.desk" in loaded
+    large = {"httpx", "pydantic", "asyncio", "argparse", "difflib", "http.client", "dataclasses", "inspect"}
+    assert not large & loaded and "awmclient.hooks.desk" in loaded
 
 
 def test_installed_package_is_started_without_a_path(monkeypatch):

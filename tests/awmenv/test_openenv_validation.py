@@ -98,6 +98,7 @@ def test_package_passes_all_that_openenv_can_measure(published: Path, tmp_path: 
     assert {"semantic.oracle_max", "runtime.network_policy"} <= set(rest)
 
 
+@pytest.mark.long
 def test_command_fails_nothing_at_its_highest_level(published: Path) -> None:
     """Without an image: what needs one is measured above, on a process."""
     done = validated(str(published), "--level", "semantic", "--skip-build")

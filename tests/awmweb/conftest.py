@@ -17,11 +17,12 @@ import pytest
 
 from awmweb.embedded.paths import reachable
 from tests.awmweb.accounts import ROOT, Person, interpreter_for, processes_of, site_packages
+from tests.examples import some_of
 
 NORMAL_USER = "nobody"
 
 
-@pytest.fixture(params=["self", "normal user"])
+@pytest.fixture(params=some_of(["self", "normal user"]))
 def person(request):
     """Whoever runs the tests, then a normal user where that is root."""
     folder = Path(tempfile.mkdtemp(prefix="awm-", dir="/tmp"))

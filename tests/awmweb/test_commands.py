@@ -123,6 +123,7 @@ def test_new_migrations_are_preceded_by_a_backup(filled, again):
     shutil.rmtree(var / "backups")
 
 
+@pytest.mark.long
 def test_database_of_replaced_migrations_is_up_to_date(filled, again):
     var, _ = filled
     ours = "name = '0001_initial' AND app IN ('people', 'episodes', 'experts', 'notices', 'reviews', 'runs')"
@@ -160,6 +161,7 @@ def test_second_factors_and_a_provider_can_be_turned_off_again(filled, again):
     assert link.startswith("@login ") and rows(var, "SELECT count(*) FROM mfa_authenticator") == ["0"]
 
 
+@pytest.mark.long
 def test_backup_with_second_factors_is_restored_without_them(filled, again, own_folder):
     var, _ = filled
     with running(var):

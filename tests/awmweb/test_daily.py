@@ -20,6 +20,7 @@ from tests.awmweb.test_chart import pod_of, rendered
 from tests.awmweb.test_commands import again, filled  # noqa: F401  fixtures
 from tests.commands import ROOT
 from tests.documented import proves, starting
+from tests.examples import some_of
 
 FUTURE = "awmweb-2999-01-01.tar"
 
@@ -50,7 +51,7 @@ def of_chart() -> list[str]:
     return container["command"]
 
 
-@pytest.mark.parametrize("scheduled", [of_systemd, of_compose, of_chart])
+@pytest.mark.parametrize("scheduled", some_of([of_systemd, of_compose, of_chart]))
 def test_command_of_each_schedule_saves_today_and_keeps_its_days(again, own_folder, scheduled):  # noqa: F811
     python, *words = scheduled()
     assert (
@@ -68,6 +69,7 @@ def test_command_of_each_schedule_saves_today_and_keeps_its_days(again, own_fold
 
 
 @proves("docs/team.md", "[Unit]\nAfter=awmweb.service", "[Timer]")
+@pytest.mark.long
 def test_documented_timer_starts_its_service_each_night(block, tmp_path):
     timer = unit("[Timer]")
     assert timer["Timer"]["Persistent"] == "true" and timer["Install"]["WantedBy"] == "timers.target"

@@ -150,6 +150,7 @@ def house():
         yield running
 
 
+@pytest.mark.long
 def test_steps_move_by_month_and_back(house, tmp_path):
     before = seen(house)
     assert before["kind"] == "r" and before["steps"] == len(PAST) * EACH * STEPS

@@ -14,6 +14,7 @@ from tests.awmweb.accounts import as_self, processes_of, wait_until
 from tests.awmweb.test_supervisor import run
 from tests.commands import ROOT
 from tests.documented import proves
+from tests.examples import some_of
 from tests.managing import managed
 
 __all__ = ["run"]
@@ -58,7 +59,7 @@ def test_documented_addresses_reach_their_processes(block, monkeypatch):
     assert addresses("prepare") == (given["DATABASE_URL_DIRECT"], "none")
 
 
-@pytest.mark.parametrize("name", ["DATABASE_URL_WEB", "DATABASE_URL_DIRECT"])
+@pytest.mark.parametrize("name", some_of(["DATABASE_URL_WEB", "DATABASE_URL_DIRECT"]))
 def test_address_of_some_processes_needs_that_of_the_others(tmp_path, name):
     said = manage(tmp_path, "check", **{name: "postgres://server/awmweb"})
     assert name in said and "needs DATABASE_URL" in said

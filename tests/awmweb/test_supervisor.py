@@ -126,6 +126,7 @@ def test_every_child_comes_back_after_kill_9(run):
     assert run.stop() < 20
 
 
+@pytest.mark.long
 def test_killed_supervisor_ends_children_and_restart_recovers(run):
     run.person.have_started_before()
     run.start().until_ready()
@@ -242,6 +243,7 @@ def test_port_stays_open_while_web_processes_are_killed(run):
 
 
 @as_self
+@pytest.mark.long
 def test_process_stopped_by_a_signal_is_replaced(run):
     run.person.have_started_before()
     run.start().until_ready()

@@ -110,6 +110,7 @@ def killed_in_its_backup(upgrade):
         process.wait()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_upgrade_that_fails_seven_times_keeps_its_first_backup(upgrade):
     upgrade.start(upgrade.older)

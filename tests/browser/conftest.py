@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,8 @@ def datasets(request):
 
 @pytest.fixture(scope="module")
 def desk(request, datasets) -> Product:
-    """One product for the files that need more than `house` has: loops may be silent for an hour, a model writes
-    drafts, and notices and datasets are sent to test servers. `tests/conftest.py` keeps these files together.
+    """One product for the files that need more than `house` has: a model writes drafts, and notices and datasets are
+    sent to test servers. `tests/conftest.py` keeps these files together.
     """
     return kept(request, _desk(datasets), wants_desk)
 
@@ -64,7 +65,7 @@ def desk(request, datasets) -> Product:
 def _desk(datasets) -> Iterator[Product]:
     wise = OpenAIServer(lambda body: json.dumps({**DRAFT, "confidence": 0.8, "needs_person": False}))
     settings = {
-        "AWMWEB_HEARTBEAT_S": "3600", "AWMWEB_NOTICES_PRIVATE": "1",
+        "AWMWEB_NOTICES_PRIVATE": "1",
         "AWMWEB_HUB_TOKEN": TOKEN, "HF_ENDPOINT": datasets.url, "HF_HUB_DISABLE_XET": "1",
     }  # fmt: skip
     with answering(wise):
@@ -130,6 +131,7 @@ def person(chromium):
     contexts, complaints, loading = [], [], set()
 
     def listen(page):
+        page.reload = partial(reloaded, page.reload, page)
         page.on("request", lambda request: loading.add(page) if request.is_navigation_request() else None)
         page.on("requestfailed", lambda request: loading.discard(page) if request.is_navigation_request() else None)
         page.on("load", lambda page: loading.discard(page))
@@ -157,6 +159,20 @@ def person(chromium):
             stand_still(context, page, loading)
         context.close()
     assert complaints == []
+
+
+def reloaded(reload, page, **options):
+    """Reload a page once it has loaded, and again if it reloads itself at that moment: a load that is cut off fails."""
+    from playwright.sync_api import Error
+
+    page.wait_for_load_state()
+    try:
+        return reload(**options)
+    except Error as error:
+        if "ERR_ABORTED" not in error.message:
+            raise
+    page.wait_for_load_state()
+    return reload(**options)
 
 
 def stand_still(context, page, loading):

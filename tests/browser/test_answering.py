@@ -38,6 +38,14 @@ HEAR = """() => {
   new MutationObserver(() => heard.push(said.textContent)).observe(said, every);
 }"""
 """Keep every message that the page shows."""
+ASKED_WHILE_SENDING = """() => {
+  window.asked = [];
+  const real = window.fetch;
+  window.fetch = (...about) => {
+    if (document.querySelector("[data-answer]").dataset.sending) asked.push(String(about[0]));
+    return real(...about);
+  };
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +59,9 @@ def agent(house):
         yield Agent(loop, launcher)
 
 
-GUESTS = ("mina", "nora", "otto", "pia", "quinn", "rosa", "sven", "tara", "ursel", "victor", "wanda", "xenia", "yann")
+GUESTS = (
+    "mina", "nora", "otto", "pia", "quinn", "rosa", "sven", "tara", "ursel", "victor", "wanda", "xenia", "yann", "zoe",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -340,7 +350,7 @@ def test_lease_expired_while_typing_keeps_text_and_names_claimer(house, agent, p
     pia.keyboard.press("Escape")
     pia.keyboard.press("r")
     left(pia, ask)
-    expect(pia.locator(".told")).to_contain_text("Released. Others can claim it; your text is saved.")
+    expect(pia.locator(".told")).to_contain_text("Released. Others can claim it.")
     expect(again).to_be_visible()
     claimed(pia, house, ask)
     expect(again).to_be_hidden()
@@ -575,6 +585,22 @@ def test_phone_keyboard_keeps_question_and_send_visible(house, agent, person, gu
     expect(sven.locator("html")).not_to_have_class(re.compile("keyboard"))
     low = "all => all.filter(e => e.getClientRects().length && e.offsetHeight < 44).map(e => e.outerHTML)"
     assert sven.eval_on_selector_all("#answer :is(button, a, input:not([type=checkbox]), select, .check)", low) == []
+
+
+def test_page_asks_for_no_steps_while_its_answer_is_sent(house, agent, guests, person):
+    ask, waiting, frames = agent.ask(steps=2), [], []
+    zoe = person(guests["zoe"])
+    zoe.on("websocket", lambda line: line.on("framereceived", lambda frame: frames.append(str(frame))))
+    claimed(zoe, house, ask)
+    zoe.evaluate(ASKED_WHILE_SENDING)
+    zoe.route("**/answer", lambda route: (route.fetch(), waiting.append(route)))
+    zoe.keyboard.type("Into 1.")
+    zoe.keyboard.press("Control+Enter")
+    # the server has taken it, and the frame of its end is here, before its response
+    until(lambda: zoe.evaluate("1") and waiting and any('"answered_by": "zoe"' in frame for frame in frames), 60)
+    assert [url for url in zoe.evaluate("asked") if "steps.html" in url] == []
+    with zoe.expect_request("**/steps.html?*"):
+        waiting[0].abort()
 
 
 def test_send_and_next_swaps_ask_and_survives_back_and_reload(house, agent, guests, person):

@@ -47,7 +47,7 @@ def desk():
     with answering(model):
         looks = {"AWMWEB_EXPERT_BASE_URL": model.base_url, "AWMWEB_EXPERT_MODEL": "wise"}
         # its agents only look at the end
-        with product(AWMWEB_DEMO="0", AWMWEB_HEARTBEAT_S="3600", **looks) as running:
+        with product(AWMWEB_DEMO="0", **looks) as running:
             yield running
 
 

@@ -78,7 +78,8 @@ MISPLACED = r"""() => {
     }
   }
   const heads = [...document.querySelectorAll("main :is(h1, h2, h3, th, legend)")];
-  const words = heads.filter((head) => isShown(head) && !head.querySelector(".vh")).map((head) => {
+  const drawn = heads.filter((head) => isShown(head) && !head.closest(".vh") && !head.querySelector(".vh"));
+  const words = drawn.map((head) => {
     range.selectNodeContents(head);
     return [head, range.getBoundingClientRect()];
   });

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.long_episode import READ, has_read, in_view, long_episode, seqs
+from tests.examples import some_of
 from tests.running import until
 
 pytestmark = pytest.mark.browser
@@ -70,7 +71,7 @@ def test_both_ends_are_reached_by_keys_and_the_page_stays_small(running, long, r
     assert reader.evaluate("document.querySelectorAll('*').length") < 8000
 
 
-@pytest.mark.parametrize("address", ["#step-4321", "?step=4321", "replay/?step=4321"])
+@pytest.mark.parametrize("address", some_of(["#step-4321", "?step=4321", "replay/?step=4321"]))
 def test_an_address_names_a_step_that_is_brought_into_view(running, long, reader, address):
     reader.goto(f"{running.url}/episodes/{long}/{address}")
     expect(reader.locator("#step-4321[aria-current=step]")).to_be_visible()
@@ -108,6 +109,7 @@ def test_replay_of_a_long_episode_moves_by_keys_and_slider(running, long, reader
     assert reader.locator(".scrub a").count() <= 61
 
 
+@pytest.mark.long
 def test_far_jumps_need_no_fetch_or_say_that_they_wait(running, long, reader):
     reader.add_init_script(READ)
     reader.goto(f"{running.url}/episodes/{long}/replay/?step=5000")
@@ -212,6 +214,7 @@ def test_line_of_runs_counts_an_end_before_the_slow_look(running, agent, person)
     expect(line).to_contain_text("counted, 1 done of 2", timeout=100)
 
 
+@pytest.mark.long
 def test_sixty_episodes_on_the_wall_change_in_place(running, agent, person):
     plan = {"task": "t", "scenario": "wall", "expert": "plain"}
     pks = [agent.post("/episodes", json={**plan, "key": f"w{n}", "task_idx": n}).json()["id"] for n in range(60)]

@@ -53,7 +53,7 @@ def test_pictures_are_thumbnails_that_zoom_by_keys(house, person):
     pictures = page.locator("a[data-picture]")
     expect(pictures.nth(1)).to_be_attached()
     pictures.first.click()
-    words = page.locator("dialog.zoom p span")
+    words = page.locator("dialog.zoom figcaption span")
     expect(words).to_have_text("Picture of step 1, 1,280 × 800")
     first = page.locator("dialog.zoom img").get_attribute("src")
     page.keyboard.press("j")
@@ -62,6 +62,21 @@ def test_pictures_are_thumbnails_that_zoom_by_keys(house, person):
     expect(page.locator("dialog.zoom img")).to_have_attribute("src", first)
     page.keyboard.press("Escape")
     expect(pictures.first).to_be_focused()
+    page.keyboard.press("m")
+    page.keyboard.press("s")
+    expect(words).to_have_count(1, timeout=1000)  # nothing is before the first
+    page.keyboard.press("j")
+    expect(words).to_have_text([re.compile("step 1"), re.compile("step 2")])
+    left, right = page.locator("dialog.zoom img").all()
+    assert left.bounding_box()["y"] == right.bounding_box()["y"]
+    expect(page.get_by_role("button", name="Side by side")).to_have_attribute("aria-pressed", "true")
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert left.bounding_box()["y"] + left.bounding_box()["height"] <= right.bounding_box()["y"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_role("button", name="Side by side").click()
+    expect(words).to_have_text([re.compile("step 2")])
+    page.keyboard.press("Escape")
+    expect(pictures.nth(1)).to_be_focused()
 
 
 def test_page_of_100_pictures_is_below_one_megabyte(house, person):

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.awmclient.openai_server import OpenAIServer, answering
+from tests.examples import some_of
 from tests.running import product, until
 
 pytestmark = pytest.mark.browser
@@ -122,6 +123,7 @@ def test_the_demo_plays_again_at_a_button(demo, person):
     expect(owner.locator("body")).to_contain_text("Waiting")
 
 
+@pytest.mark.long
 def test_an_ended_episode_leaves_running_also_in_a_list_in_use(demo, person):
     """It never stands under Running as Finished, and the row under the pointer keeps its place."""
     owner = person(demo.link("owner", "admin"))
@@ -175,7 +177,7 @@ SMALL = """() => [...document.querySelectorAll("button, select, textarea, summar
     .filter((e) => e.getBoundingClientRect().height < 36).map((e) => e.outerHTML.slice(0, 120))"""
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", some_of(["dark", "light"]))
 def test_phone_pages_fit_width_and_tap_targets(demo, person, theme):
     phone = person(
         demo.link("owner", "admin"),

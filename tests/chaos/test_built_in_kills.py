@@ -61,7 +61,7 @@ class Answering(threading.Thread):
 @contextlib.contextmanager
 def desk(**settings):
     """A product with an expert who answers, and a client that may launch and read."""
-    with product(AWMWEB_DEMO="0", **settings) as house:
+    with product(AWMWEB_DEMO="0", **settings, AWMWEB_HEARTBEAT_S="90") as house:
         answering = Answering(house)
         answering.start()
         with house.http(house.token("launch")) as launch:

@@ -122,5 +122,5 @@ def disturb(house, victims, writers, watchers_each):
 @pytest.mark.chaos
 def test_the_whole_matrix():
     writers = [{}, {"twice": True}, {"batch": 1, "pause": 0.0}, {"batch": 10, "size": 20_000, "pause": 0.2}]
-    with product(AWMWEB_WEB_PROCESSES="2", AWMWEB_DEMO="1") as house:
+    with product(AWMWEB_WEB_PROCESSES="2", AWMWEB_DEMO="1", AWMWEB_HEARTBEAT_S="90") as house:
         disturb(house, EVERYTHING, writers, 2)

@@ -286,7 +286,7 @@ def test_release_serves_beside_this_version(tmp_path):
     tmp_path.chmod(0o711)
     var = tmp_path / "var"
     var.mkdir()
-    with product(var, code=earlier(tmp_path / "code")) as house, ExitStack() as stack:
+    with product(var, code=earlier(tmp_path / "code"), AWMWEB_HEARTBEAT_S="90") as house, ExitStack() as stack:
         links = people(house, 6)
         migrate(ROOT, house)
         (port,) = free_ports(1)
@@ -315,7 +315,7 @@ def next_version(folder):
 def test_this_version_serves_beside_the_next(tmp_path):
     nginx_or_skip()
     tmp_path.chmod(0o711)
-    with product() as house, ExitStack() as stack:
+    with product(AWMWEB_HEARTBEAT_S="90") as house, ExitStack() as stack:
         (port,) = free_ports(1)
         stack.enter_context(web(next_version(tmp_path / "code"), house, port))
         ports = (urlsplit(house.url).port, port)

@@ -88,11 +88,11 @@ def test_an_ask_is_answered_two_days_and_an_upgrade_later(tmp_path):
     var.mkdir()
     later.mkdir()
     (later / "sitecustomize.py").write_text(LATER)
-    with product(var, code=earlier(tmp_path / "code"), AWMWEB_PARK_AFTER_S="1") as house:
+    with product(var, code=earlier(tmp_path / "code"), AWMWEB_HEARTBEAT_S="90", AWMWEB_PARK_AFTER_S="1") as house:
         house.manage("shell", "-c", LAUNCH)
         until(lambda: seen(house)["state"] == "parked", 120, 0.5)
         before = seen(house)
-    with product(var, AWMWEB_PARK_AFTER_S="1", PYTHONPATH=str(later)) as house:
+    with product(var, AWMWEB_HEARTBEAT_S="90", AWMWEB_PARK_AFTER_S="1", PYTHONPATH=str(later)) as house:
         expert = house.http(house.token("expert"))
         (ask,) = expert.get("/asks?status=open").json()["asks"]
         assert seen(house)["state"] == "parked"

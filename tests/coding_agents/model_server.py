@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,7 +23,8 @@ def call(number, name, arguments):
 
 
 def _messages(turn) -> Iterator[tuple[str, dict[str, Any]]]:
-    message = {"id": "msg", "type": "message", "role": "assistant", "model": "local", "content": []}
+    # readers of a session join lines of one ID
+    message = {"id": f"msg_{uuid.uuid4().hex}", "type": "message", "role": "assistant", "model": "local", "content": []}
     usage = {"input_tokens": 1, "output_tokens": 1}
     yield "message_start", {"message": {**message, "stop_reason": None, "stop_sequence": None, "usage": usage}}
     for index, block in enumerate(turn):

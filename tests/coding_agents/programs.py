@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 
@@ -10,6 +12,7 @@ import pytest
 from people.models import new_id
 from tests.running import ROOT, until
 
+KEY = "sk-ant-local-0123456789"
 PROGRAMS = ROOT / ".venv-hooks" / "node_modules" / ".bin"
 
 
@@ -19,6 +22,18 @@ def program(name):
     if not path.exists():
         pytest.fail(f"{path} is missing: run make test-hooks")
     return str(path)
+
+
+def claude_code(server, work, home):
+    """Return the settings with which Claude Code begins in a folder at once, with a model endpoint as its own."""
+    trust = {str(work): {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}}
+    first = {"hasCompletedOnboarding": True, "theme": "dark", "projects": trust}
+    first["customApiKeyResponses"] = {"approved": [KEY[-20:]], "rejected": []}
+    (home / ".claude.json").write_text(json.dumps(first))
+    return {
+        "PATH": os.environ["PATH"], "HOME": str(home), "TERM": "xterm-256color", "ANTHROPIC_BASE_URL": server.url,
+        "ANTHROPIC_API_KEY": KEY, "DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    }  # fmt: skip
 
 
 def installed(house, tool, environment, *words):

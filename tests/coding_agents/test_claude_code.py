@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
 from tests.coding_agents.model_server import call, model, text
-from tests.coding_agents.programs import asks_in, decide, installed, program
+from tests.coding_agents.programs import asks_in, claude_code, decide, installed, program
 from tests.coding_agents.terminal import Terminal
 from tests.running import until
 
 pytestmark = pytest.mark.hooks
-KEY = "sk-ant-local-0123456789"
 
 
 @pytest.fixture
@@ -25,15 +23,7 @@ def claude(house, tmp_path):
         work, home = tmp_path / "work", tmp_path / "home"
         work.mkdir()
         home.mkdir()
-        trust = {str(work): {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}}
-        first = {"hasCompletedOnboarding": True, "theme": "dark", "projects": trust}
-        first["customApiKeyResponses"] = {"approved": [KEY[-20:]], "rejected": []}
-        (home / ".claude.json").write_text(json.dumps(first))
-        environment = {
-            "PATH": os.environ["PATH"], "HOME": str(home), "CLAUDE_CONFIG_DIR": str(home), "TERM": "xterm-256color",
-            "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": KEY, "DISABLE_AUTOUPDATER": "1",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        }  # fmt: skip
+        environment = claude_code(server, work, home)
         installed(house, "claude-code", environment)
         terminal = Terminal([program("claude"), "--model", "claude-sonnet-4-5", "Go on"], work, environment)
         started.append(terminal)

@@ -123,7 +123,7 @@ def test_times_of_scripts_are_no_times_of_people(ada, edo, script, asked):
         Assignment.objects.filter(ask=ask).update(claimed_at=timezone.now() - timedelta(seconds=seconds))
         advising.answer(who, lease.assignment_id, lease.lease_token, "Into the oldest.", "n")
     assert 40 <= arriving.usual_time(ada.project) < 60
-    assert 40 <= board.closed_today(ada, timezone.now() - timedelta(hours=1))["median"] < 60
+    assert 40 <= board.closed_today(ada, timezone.now() - timedelta(hours=1))["wait"].median < 60
     counted = records.metrics_of(ada, records.Look(), timezone.now())
     assert (counted.desk.answered, counted.desk.took.n) == (4, 1) and 40 <= counted.desk.took.median < 60
 

@@ -110,6 +110,8 @@ def test_readers_without_thumbnails_know_of_pictures(shown, edo, client):
     ]
     assert AskSubject(two).shared(timezone.now()).details == [line]
     assert AskSubject(plain).shared(timezone.now()).details == []
-    assert "1 picture: open the ask to see it." in str(_window(one)) and "picture" not in str(_window(plain))
+    assert "1 picture: open the ask to see it." in str(_window(one, None)) and "picture" not in str(
+        _window(plain, None)
+    )
     listed = {ask.id: [part.blob for part in ask.pictures or ()] for ask in open_asks(edo)}
     assert {key: len(set(blobs)) for key, blobs in listed.items()} == {two.pk: 2, one.pk: 1, plain.pk: 0}

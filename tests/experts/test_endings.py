@@ -77,16 +77,30 @@ def test_a_prepared_draft_is_named_and_never_called_no_advice(asked, project, ad
     shown = card(ask)
     assert shown.no_advice == "" and shown.text == "Take the oldest."
     assert shown.said == "draft, sent because no expert answered, blind"
-    closing.deliver(system(project), ask.pk)
+    closing.look(system(project), ask.pk)
     assert "Delivered in" in endings.line(fresh(ask))
 
 
 def test_a_fallback_that_the_agent_heard_or_could_not_hear(asked, project, ada):
     heard, unheard = fell_back(asked(), "declined"), fell_back(asked(), "declined")
-    closing.deliver(system(project), heard.pk)
+    closing.look(system(project), heard.pk)
     recording.finish(ada, unheard.episode_id, Finish(stop_reason="done"))
     assert endings.line(fresh(heard)) == "The agent continued without advice."
     assert endings.line(fresh(unheard)) == "The episode ended before the agent was told."
+
+
+def test_a_fallback_with_a_default_names_it(asked, project):
+    call = {"id": "1", "name": "refund", "arguments": {"order": 7}}
+    options = [{"id": "n", "label": "North"}, {"id": "s", "label": "South"}]
+    for typed, default in (
+        ({"kind": "approval", "calls": [call], "on_timeout": "reject"}, "reject"),
+        ({"kind": "choice", "options": options, "on_timeout": {"value": "s"}}, "s"),
+    ):
+        ask = fell_back(asked(**typed), "deadline")
+        assert endings.line(ask) == f"The agent gets its default: {default}. Not delivered yet."
+        assert card(ask).no_advice == "No answer before the deadline. The agent gets its default."
+        closing.look(system(project), ask.pk)
+        assert endings.line(fresh(ask)) == f"The agent got its default: {default}."
 
 
 def test_withdrawn_ask_records_what_its_agent_got(asked, ada):
@@ -156,7 +170,7 @@ def test_an_answer_says_who_gave_it(asked, ada, edo, project, models):
 
 def test_the_frame_of_an_end_carries_its_sentence(asked, monkeypatch):
     frames = []
-    monkeypatch.setattr("episodes.events.publish", lambda topic, frame: frames.append(frame))
+    monkeypatch.setattr("episodes.events.publish", lambda topic, frame, *kind: frames.append(frame))
     fell_back(asked(), "declined")
     told = [one["ending"] for one in frames if "ending" in one]
     assert told[0] is None and told[-1] == "Every expert declined."

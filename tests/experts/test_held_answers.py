@@ -52,9 +52,8 @@ def test_no_agent_sees_a_held_answer_until_its_end(ada, edo, asked):
     ask = asked()
     hold(edo, ask)
     agent, _ = token(ada.project, "agent")
-    for look in (closing.look, closing.deliver):
-        seen = look(agent, ask.pk)
-        assert (seen.status, seen.accepted, seen.delivered_at) == ("open", None, None)
+    seen = closing.look(agent, ask.pk)
+    assert (seen.status, seen.accepted, seen.delivered_at) == ("open", None, None)
     with pytest.raises(StillOpen):
         closing.consume(agent, ask.pk)
     assert "advice" not in steps_of(ask.episode)[-1] and Episode.objects.get().state == "waiting"
@@ -64,6 +63,22 @@ def test_no_agent_sees_a_held_answer_until_its_end(ada, edo, asked):
     assert steps_of(ask.episode)[-1]["advice"]["author"] == "edo" and Episode.objects.get().state == "running"
     event = AskEvent.objects.get(verb="answered")
     assert (event.actor, event.actor_key) == (edo.name, edo.key)
+
+
+def test_answer_withdrawn_while_it_is_read_is_not_delivered(ada, edo, asked, monkeypatch):
+    ask, plain, left = asked(), closing.visible_or_404, [edo]
+    hold(edo, ask, seconds=0)
+
+    def then_withdrawn(*call):
+        row = plain(*call)
+        if left:
+            advising.withdraw(left.pop(), ask.pk)
+        return row
+
+    monkeypatch.setattr(closing, "visible_or_404", then_withdrawn)
+    agent, _ = token(ada.project, "agent")
+    seen = closing.look(agent, ask.pk)
+    assert (seen.status, seen.accepted, seen.delivered_at) == ("open", None, None)
 
 
 def test_time_held_counts_as_waiting_and_not_as_work(edo, asked):

@@ -32,6 +32,7 @@ from experts.models import Advice, Ask, AskEvent, Assignment, Draft
 from experts.record import advising, closing, desk, opening, queue
 from people.errors import AppError
 from tests.moves import recorded
+from tests.people_by_name import token
 from tests.reading import steps_read_by
 
 PEOPLE = st.sampled_from(["ada", "edo"])
@@ -81,6 +82,7 @@ class Machine(RuleBasedStateMachine):
         self.episode, _ = recording.start_episode(ada, start)
         for name in ("ada", "edo"):
             desk.seen(self.actors[name])
+        self.loop, _ = token(ada.project, "agent")
         self.ended = False
         for _ in range(ASKS):
             self.ask()
@@ -194,13 +196,13 @@ class Machine(RuleBasedStateMachine):
             closing.cancel(self.actors["ada"], known.pk)
         else:
             Ask.objects.filter(pk=known.pk).update(deadline_at=timezone.now() - timedelta(milliseconds=1))
-            closing.deliver(self.actors["ada"], known.pk)  # the waiting loop settles it, nobody else
+            closing.look(self.loop, known.pk)  # the waiting loop settles it, no one else
         known.status = "cancelled" if cancels else "fell_back"
 
     @rule(data=st.data())
     def deliver_again_and_again(self, data):
         known = self.pick(data, anything)
-        first, second = (closing.deliver(self.actors["ada"], known.pk) for _ in range(2))
+        first, second = (closing.look(self.loop, known.pk) for _ in range(2))
         assert first.status == second.status == known.status
         assert first.delivered_at == second.delivered_at
 

@@ -14,16 +14,15 @@ from experts.metrics.records import DeskMetrics
 from experts.metrics.statistics import (
     Asked,
     Called,
-    Middle,
     Proportion,
     arm_lines,
     call_lines,
     desk_line,
     expert_lines,
     per_hour,
-    ranks_below,
     sorted_lines,
 )
+from experts.metrics.times import Middle, TimeEnd, _days, independent, ranks_below, reached_by_time
 from people.rates import wilson
 
 EDO, SMALL = (
@@ -31,6 +30,7 @@ EDO, SMALL = (
     {"source": "llm", "author_key": "model:small"},
 )
 MERGE = {"name": "merge_tickets", "arguments": {"source": 4, "target": 7}}
+REACHED, LONGER, NEVER = TimeEnd.REACHED, TimeEnd.LONGER, TimeEnd.NEVER
 TOOLS = {"merge_tickets", "get_ticket", "close_ticket"}
 
 
@@ -68,10 +68,14 @@ def test_median_interval_uses_binomial_ranks(n, rank):
 
 
 def test_a_median_keeps_quiet_about_what_few_values_cannot_tell():
-    few, more = Middle.among([3, None, 1, 2]), Middle.among(range(1, 11))
+    few, more = _among([3, None, 1, 2]), _among(range(1, 11))
     assert (few.n, few.median, few.low, few.p90) == (3, 2, None, None)
     assert (more.n, more.median, more.low, more.high, more.p90) == (10, 5.5, 2, 9, 9)
-    assert Middle.among([None]) == Middle()
+    assert _among([None]) == Middle()
+
+
+def _among(values):
+    return Middle.among((value, f"{place}", 1e6 * place) for place, value in enumerate(values))
 
 
 def test_useful_rate_is_read_answers_per_claimed_hour():
@@ -126,12 +130,46 @@ def test_waits_without_an_answer_are_longer_not_left_out():
     assert (more.median, more.censored) == (40.0, 5)
 
 
-def test_kaplan_meier_by_hand():
-    """Ends at 1 and 3, one lost at 2: of three left after 1 two are at risk at 3, so 2/3 * 1/2 = 1/3 are left."""
-    found = Middle.of_times([(1, True), (2, False), (3, True)], 3)
-    assert (found.median, found.n, found.censored) == (3, 2, 1)
-    curve = statistics._survival([(1, True), (2, False), (3, True), (4, False)])
-    assert [(time, round(share, 4)) for time, share, _ in curve] == [(1, 0.25), (3, 0.625)]
+def test_asks_that_fell_back_at_once_stay_among_all():
+    """Eighteen of twenty fell back because too many waited: the page said 0:30."""
+    asks = [Asked(f"{n}", waited_s=0.05, status="fell_back", asked_s=100.0 * n) for n in range(18)]
+    seen = desk_line([*asks, *(Asked(f"{n}", waited_s=30.0, asked_s=100.0 * n) for n in (18, 19))]).waited
+    assert (seen.n, seen.censored, seen.median) == (2, 18, None) and pages._middle(seen)[0] == "not reached"
+
+
+@pytest.mark.parametrize(("fell_back", "median"), [(10, None), (9, 25.0)])
+def test_median_is_not_reached_where_half_fell_back(fell_back, median):
+    asks = [Asked(f"{n}", waited_s=6.0 + 2 * n, asked_s=100.0 * n) for n in range(19 - fell_back, -1, -1)]
+    asks += [Asked(f"f{n}", waited_s=60.0, status="fell_back", asked_s=9000.0 + 100 * n) for n in range(fell_back)]
+    assert desk_line(asks).waited.median == median
+
+
+def test_withdrawn_asks_waited_as_long_as_they_were_open():
+    """Ten agents ended after two minutes without an answer: the median of the other ten was 30 s."""
+    asks = [Asked(f"{n}", waited_s=30.0, asked_s=1000.0 * n) for n in range(10)]
+    asks += [Asked(f"c{n}", waited_s=120.0, status="cancelled", asked_s=1000.0 * n + 500) for n in range(11)]
+    assert (desk_line(asks).waited.median, desk_line(asks).waited.censored) == (None, 11)
+
+
+def test_wait_for_people_outlasts_the_answer_of_a_program():
+    asks = [Asked(f"{n}", waited_s=2.0, source="llm", asked_s=100.0 * n) for n in range(9)]
+    asks += [Asked(f"p{n}", waited_s=40.0, asked_s=5000.0 + 100 * n, **EDO) for n in range(3)]
+    assert statistics.waits(asks).median == 2.0 and statistics.waits(asks, for_people=True).median == 40.0
+    assert statistics.waits(asks[:9], for_people=True).words == "none yet"
+
+
+def test_share_reached_by_hand():
+    """Reached at 1 and 3, one lost at 2: of three left after 1 two are at risk at 3, so 2/3 * 1/2 = 1/3 are left."""
+    seen = Middle.of_times([(1, REACHED), (2, LONGER), (3, REACHED)], 3)
+    assert (seen.median, seen.n, seen.censored) == (3, 2, 1)
+    for second, shares in ((LONGER, [(1, 0.25), (3, 0.625)]), (NEVER, [(1, 0.25), (3, 0.5)])):
+        curve = reached_by_time([(1, REACHED), (2, second), (3, REACHED), (4, LONGER)])
+        assert [(time, round(share, 4)) for time, share, _ in curve] == shares
+
+
+def test_error_of_a_share_is_binomial_where_all_are_seen():
+    curve = reached_by_time([(n, NEVER if n % 3 else REACHED) for n in range(30)])
+    assert [wide for *_, wide in curve] == [pytest.approx(30**-0.5)] * 10
 
 
 def test_answer_to_a_group_is_one_answer_with_its_one_time():
@@ -142,6 +180,12 @@ def test_answer_to_a_group_is_one_answer_with_its_one_time():
     assert (found.per_hour.n, found.per_hour.value) == (4, pytest.approx(4 / (960.14 / 3600)))
 
 
+def test_fallbacks_after_each_other_are_one_unit():
+    asks = [Asked(f"{n}", waited_s=1.0, asked_s=10.0 * n) for n in range(12)]
+    away = [replace(ask, status="fell_back") if 3 <= n < 9 else ask for n, ask in enumerate(asks)]
+    assert statistics.busy_periods(asks) == 12 and statistics.busy_periods(away) == pytest.approx(12**2 / (6 + 36))
+
+
 def test_busy_period_is_one_unit():
     apart = [Asked(f"{n}", waited_s=5.0, asked_s=10.0 * n) for n in range(9)]
     together = [replace(one, waited_s=15.0) for one in apart]
@@ -149,7 +193,38 @@ def test_busy_period_is_one_unit():
     assert desk_line(apart).waited.low == 5.0 and desk_line(together).waited.low is None
 
 
-METRICS = [case for case in cases() if case.subject.startswith("Metrics")]
+def test_values_that_follow_each_other_alike_are_fewer():
+    alone = [(60.0 * n, float(n % 3 == 0)) for n in range(240)]
+    blocks = [(60.0 * n, float(n // 20 % 2)) for n in range(240)]
+    assert independent(alone) > 100 and independent(blocks) < 30
+    apart = [(at_s + 86_400 * (at_s // 1200), value) for at_s, value in blocks]
+    assert independent(apart) == pytest.approx(12)  # each day is one value
+    assert independent([(n, 1.0) for n in range(9)]) == 9 and independent([]) == 0
+
+
+def of_days(days, begin_h, every_h, size=10):
+    """Cases of some days, alike in each of them."""
+    return [
+        (86_400.0 * day + 3600 * (begin_h + every_h * n), float(day % 2)) for day in range(days) for n in range(size)
+    ]
+
+
+def test_days_end_at_a_pause_or_midnight_and_count_from_three():
+    never_closed, office = of_days(7, 0.5, 2.4), of_days(7, 9, 0.5)
+    assert [len(_days([at_s for at_s, _ in some])) for some in (never_closed, office)] == [7, 7]
+    assert independent(never_closed) == independent(office) == pytest.approx(7)
+    assert independent(of_days(2, 9, 0.5, 5)) == 10  # of these days alone
+
+
+def test_row_of_an_expert_counts_the_tasks_of_its_share():
+    """Two answers of one task: the 30 asks that this person declined say nothing about being in time."""
+    sent = [Asked("a", **EDO), Asked("a", status="fell_back", late_by=("user:2",))]
+    (line,) = expert_lines([*sent, *(Asked(f"{n}", passed_by=("user:2",)) for n in range(30))], {})
+    assert (line.in_time.part, line.in_time.of, line.in_time.low) == (1, 2, None)
+    assert (line.passed.part, line.passed.of) == (30, 32) and line.passed.low is not None
+
+
+METRICS = [case for case in cases() if case.subject.startswith("Metrics") and not case.stored]
 
 
 @pytest.mark.parametrize("case", METRICS, ids=[f"{one.subject}, {one.world}" for one in METRICS])

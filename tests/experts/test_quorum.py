@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import timedelta
+from html import unescape
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 from pydantic import ValidationError
 
 from awmclient.schema import AskOpen
+from episodes.models import Episode
 from episodes.visible.trajectory import steps_of
 from experts import notifications, tasks
 from experts.errors import AlreadyClaimed, AlreadyDecided, AtCapacity, NotForYou, TooLate
-from experts.find import board
+from experts.find import board, panels
 from experts.find.answer_links import answer_path, link_of
 from experts.find.reading import ask_view
-from experts.models import Ask, AskEvent, Assignment, QuorumDecision
+from experts.metrics import records
+from experts.metrics.records import Look
+from experts.models import Advice, Ask, AskEvent, Assignment, QuorumDecision
 from experts.record import advising, batch, closing, desk, links, opening, queue
 from experts.rules.decisions import Misfit
 from experts.rules.quorum import LateRule
@@ -26,6 +32,7 @@ from people.access import bearer
 from people.errors import Invalid
 from people.models import Membership
 from people.record.members import issue_token
+from runs.plan import spending
 from tests.browsing import as_person, html
 from tests.experts.test_queue import at_once
 from tests.experts.test_standing_answers import approval, give
@@ -79,6 +86,26 @@ def test_two_people_approve_and_the_agent_gets_one_decision(ada, edo, waiting):
     assert "<b>edo and ada</b>" in html(as_person(edo).get(f"/asks/{waiting.pk}/"))
 
 
+def test_every_decision_counts_on_metrics_home_and_costs(ada, edo, mina, asked):
+    """Edo took 120 s and Mina, who decided last, 60 s: Edo was in Costs alone."""
+    for number in range(10):
+        ask = asked(f"Refund {number}?", **approval(REFUND | {"order": number}, name="issue_refund"), quorum={"of": 2})
+        for actor, seconds in ((edo, 120), (mina, 60)):
+            decide(actor, ask, nonce=f"{actor.name}{number}")
+            Advice.objects.filter(ask=ask, author_key=actor.key).update(took_s=seconds)
+        closing.consume(ada, ask.pk)
+    seen = records.metrics_of(ada, Look(time="all"), timezone.now())
+    assert (seen.desk.asks, seen.desk.answered, seen.desk.in_time.of, seen.desk.waited.n) == (10, 10, 10, 10)
+    assert (seen.desk.took.n, seen.desk.took.median) == (20, 90)
+    assert 3600 * seen.desk.per_hour.hours == pytest.approx(spending.human_s(Episode.objects.all())) == 1800
+    assert {line.name: (line.answered, line.took.median) for line in seen.experts} == {
+        "edo": (10, 120),
+        "mina": (10, 60),
+    }
+    today = timezone.now() - timedelta(hours=1)
+    assert [board.closed_today(actor, today)["mine"] for actor in (edo, mina, ada)] == [10, 10, 0]
+
+
 def test_a_rejection_ends_it_with_the_persons_words(ada, edo, waiting):
     decide(edo, waiting)
     decide(ada, waiting, verdict("reject"))
@@ -118,7 +145,7 @@ def test_no_way_drops_an_edit_that_its_author_has_not_seen(ada, edo, mina, waiti
     desk.set_policy(ada, high_risk="")
     decide(edo, waiting, verdict("edit", EDITED))
     path = answer_path(waiting, mina.key).removeprefix("/answer/")
-    with pytest.raises(Misfit, match="edo edited the call: open it in awmweb"):
+    with pytest.raises(Misfit, match="edo edited the call. Look at the edit"):
         links.answer(link_of(path, timezone.now()), "", verdict())
     assert "edo edited the call" in batch.decide(mina, [waiting.pk], "approve", "", "b")[waiting.pk]
     with pytest.raises(Misfit, match="edo edited the call"):
@@ -144,6 +171,60 @@ def test_the_form_of_a_page_approves_over_an_edit_it_showed(edo, mina, waiting):
     refused = page.post(f"/asks/{waiting.pk}/answer", form, headers={"Accept": "application/json"})
     assert refused.status_code == 422 and "edo edited the call" in refused.content.decode()
     page.post(f"/asks/{waiting.pk}/answer", {**form, "seen": seen}, headers={"Accept": "application/json"})
+    assert decided(waiting) == [("mina", "approve")]
+
+
+def opened(path, **form):
+    """Open a link without a session, or send its form; return status, text, and the decision that its form has."""
+    page = Client().post(path, form, follow=True) if form else Client().get(path)
+    text = html(page)
+    hidden = re.search(r'name="decision"\s+value="([^"]*)"', text)
+    return page.status_code, text, unescape(hidden[1]) if hidden else ""
+
+
+def test_a_link_shows_an_edit_and_approves_just_that(edo, mina, waiting):
+    decide(edo, waiting, verdict("edit", EDITED))
+    path, seen = answer_path(waiting, mina.key), QuorumDecision.objects.get().calls_digest
+    _, text, begun = opened(path)
+    assert "edo edited the call." in text and f'name="seen" value="{seen}"' in text
+    assert '<del class="mono">40</del>' in text and json.loads(begun)["calls"][0]["arguments"] == EDITED
+    status, text, _ = opened(path, decision=begun, seen=seen)
+    assert status == 200 and "You answered this ask" in text
+    assert fresh(waiting).accepted.decision["calls"][0]["arguments"] == EDITED
+
+
+def test_no_form_begins_with_the_reason_of_a_colleague(edo, mina, waiting):
+    decision = verdict("edit", EDITED)
+    decision["calls"][0]["reason"] = "Half of it."
+    decide(edo, waiting, decision)
+    path, seen = answer_path(waiting, mina.key), QuorumDecision.objects.get().calls_digest
+    (begun,) = panels.written_by(mina, waiting).decision["calls"]
+    assert begun == {"id": "1", "verdict": "edit", "arguments": EDITED}
+    _, text, hidden = opened(path)
+    assert text.count("Half of it.") == 1 and json.loads(hidden)["calls"] == [begun]
+    opened(path, decision=hidden, seen=seen)
+    assert fresh(waiting).accepted.decision["calls"] == [begun]
+
+
+def test_a_link_without_scripts_has_the_edit_filled_in(edo, mina, waiting):
+    decide(edo, waiting, verdict("edit", EDITED))
+    path = answer_path(waiting, mina.key)
+    assert re.search(r'name="call:0"\s+value="edit"\s+checked', opened(path)[1])
+    form = {"plain": "1", "call:0": "edit", "arg:0:0": "7", "arg:0:1": "20"}
+    opened(path, **form, seen=QuorumDecision.objects.get().calls_digest)
+    assert fresh(waiting).accepted.decision["calls"][0]["arguments"] == EDITED
+
+
+def test_a_link_opened_before_an_edit_shows_it_and_sends_nothing(edo, mina, waiting):
+    path = answer_path(waiting, mina.key)
+    opened(path)
+    decide(edo, waiting, verdict("edit", EDITED))
+    status, text, begun = opened(path, decision=json.dumps(verdict()), text="Fine.")
+    assert status == 422 and "Look at the edit before you approve" in text and "Fine." in text
+    assert json.loads(begun)["calls"][0] == {"id": "1", "verdict": "edit", "arguments": EDITED}
+    assert decided(waiting) == [("edo", "edit")] and Assignment.objects.get().holder == ""
+    # their own decision on what they saw: the agent's call
+    opened(path, decision=json.dumps(verdict()), seen=QuorumDecision.objects.get().calls_digest)
     assert decided(waiting) == [("mina", "approve")]
 
 

@@ -10,6 +10,7 @@ from django.db import connections
 from awmclient.schema import AskOpen, EpisodeStart, ToolCall
 from episodes.record import recording
 from experts.errors import StillOpen, TooLate
+from experts.find import panels
 from experts.models import Draft
 from experts.record import advising, desk, opening, queue, tagging
 from people.access import system
@@ -78,6 +79,47 @@ def test_an_unsent_draft_can_be_kept_once_the_ask_is_closed(ask, edo, rita):
     tagging.keep_unsent(edo, ask)
     assert list(Annotation.objects.values_list("author", "text")) == [("edo", "Half a thought")]
     assert not Draft.objects.exists()
+
+
+FORM = {
+    "type": "object",
+    "properties": {"who": {"type": "object", "properties": {"name": {"type": "string"}}}, "day": {"type": "string"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("typed", "decision", "words"),
+    [
+        (
+            {"kind": "approval", "calls": [{"id": "1", "name": "refund", "arguments": {"order": 7, "amount": 249.0}}]},
+            {"calls": [{"id": "1", "verdict": "edit", "texts": {"order": "7", "amount": "12.5"}}]},
+            "Edited refund(order: 7, amount: 12.5)",
+        ),
+        (
+            {
+                "kind": "choice",
+                "options": [{"id": "n", "label": "North"}, {"id": "s", "label": "South"}],
+                "other": True,
+            },
+            {"chosen": ["s"], "other": "the yard"},
+            "Chosen: South\nOther: the yard",
+        ),
+        (
+            {"kind": "form", "response_schema": FORM},
+            {"texts": {'["who","name"]': "Ada", "day": "2026-12-03", '["who",null]': ""}},
+            "who › name: Ada\nday: 2026-12-03",
+        ),
+    ],
+)
+def test_an_unsent_decision_is_shown_and_kept_in_words(ada, edo, typed, decision, words):
+    episode, _ = recording.start_episode(ada, EpisodeStart(key="typed", task="t", expert="plain"))
+    asked, _ = opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="Well?", **typed))
+    desk.save_draft(edo, asked.pk, "", decision=decision)
+    recording.fail(system(asked.project), episode.pk, "worker", "gone")
+    asked.refresh_from_db()
+    assert panels.unsent(edo, asked).text == words
+    tagging.keep_unsent(edo, asked)
+    assert list(Annotation.objects.values_list("author", "text")) == [("edo", words)]
 
 
 @pytest.mark.django_db(transaction=True)

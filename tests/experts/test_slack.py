@@ -16,6 +16,8 @@ from django.utils import timezone
 
 from awmclient.choosing.chat import EndpointConfig
 from experts import tasks
+from experts.errors import AlreadyClaimed
+from experts.find.reading import ask_view
 from experts.models import Advice, Ask, Assignment
 from experts.record import advising, desk, queue
 from notices import sending
@@ -173,6 +175,53 @@ def test_window_says_which_arguments_break_their_schema(asked, there, way):
     typed["calls"][0]["schema"] = BROKEN
     pressed(told(asked(**typed)), "awm_answer")
     assert "Does not fit the tool's schema: ticket is not of type string" in json.dumps(window(there))
+
+
+REFUND, EDITED = {"order": 7, "amount": 40}, {"order": 7, "amount": 20}
+APPROVED = {"call:0": {"selected_option": {"value": "approve"}}, "why:0": {"value": None}, "note": {"value": None}}
+
+
+def edited_by(ada, ask):
+    """Let Ada edit the call of an approval that needs two people, with a reason."""
+    lease = queue.claim(ada, ask.pk)
+    decision = {"calls": [{"id": "1", "verdict": "edit", "arguments": EDITED, "reason": "Half of it."}]}
+    advising.answer(ada, lease.assignment_id, lease.lease_token, "", "n", decision=decision)
+
+
+def test_window_shows_a_colleagues_edit_and_approves_just_that(ada, asked, there, way):
+    edited_by(ada, ask := asked(**approval(REFUND), quorum={"of": 2}))
+    pressed(told(ask), "awm_answer")
+    words = window(there)["blocks"][1]["text"]["text"]
+    assert "amount: 20\nada edited this call. The agent proposed:\n" in words and words.endswith("amount: 40")
+    assert submitted(window(there), APPROVED).content == b""
+    assert fresh(ask).accepted.decision["calls"] == [{"id": "1", "verdict": "edit", "arguments": EDITED}]
+
+
+def test_approval_of_an_edit_has_its_own_persons_reason(ada, asked, there, way):
+    edited_by(ada, ask := asked(**approval(REFUND), quorum={"of": 2}))
+    pressed(told(ask), "awm_answer")
+    assert submitted(window(there), {**APPROVED, "why:0": {"value": "As agreed."}}).content == b""
+    (call,) = fresh(ask).accepted.decision["calls"]
+    assert (call["verdict"], call["arguments"], call["reason"]) == ("edit", EDITED, "As agreed.")
+
+
+def test_edit_that_was_withdrawn_is_approved_as_ones_own(ada, asked, there, way):
+    edited_by(ada, ask := asked(**approval(REFUND), quorum={"of": 2}))
+    pressed(told(ask), "awm_answer")
+    with pytest.raises(AlreadyClaimed, match="counts no longer"):
+        advising.withdraw(ada, ask.pk)
+    assert submitted(window(there), APPROVED).content == b""
+    (counted,) = ask_view(fresh(ask)).decided
+    assert (counted.by, counted.verdict, counted.calls[0].arguments) == ("edo", "edit", EDITED)
+
+
+def test_window_that_is_older_than_an_edit_approves_nothing(ada, asked, there, way):
+    pressed(told(ask := asked(**approval(REFUND), quorum={"of": 2})), "awm_answer")
+    Assignment.objects.filter(ask=ask).update(lease_until=timezone.now() - timedelta(seconds=1))
+    edited_by(ada, ask)
+    refused = submitted(window(there), APPROVED).json()
+    assert "ada edited the call. Look at the edit" in refused["errors"]["note"]
+    assert [one.by for one in ask_view(fresh(ask)).decided] == ["ada"]
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,7 @@ def test_informed_asks_and_their_answers_are_marked(asked, edo):
 def test_an_answer_may_be_bettered_until_the_agent_reads_it(asked, ada, edo):
     ask = asked()
     first = answered(edo, ask)
-    closing.deliver(ada, ask.pk)
+    closing.look(ada, ask.pk)
     better = advising.edit(edo, ask.pk, "The newest.", None, "n2")
     assert advising.edit(edo, ask.pk, "The newest.", None, "n2").pk == better.pk
     assert better.supersedes_id == first.pk
@@ -250,7 +250,7 @@ def test_an_answer_may_be_bettered_until_the_agent_reads_it(asked, ada, edo):
 def test_an_answer_may_be_taken_back_until_the_agent_reads_it(asked, ada, edo):
     ask = asked()
     answered(edo, ask)
-    closing.deliver(ada, ask.pk)
+    closing.look(ada, ask.pk)
     with pytest.raises(NotYours):
         advising.withdraw(ada, ask.pk)
     lease = advising.withdraw(edo, ask.pk)

@@ -88,7 +88,7 @@ def everything(folder: Path, decode) -> dict[str, str]:
             rows = pq.read_table(file).to_pylist()
             found[name] = json.dumps(rows, ensure_ascii=False, default=str) + "".join(map(decode, _ids(rows)))
         else:
-            found[name] = file.read_bytes().decode()
+            found[name] = file.read_bytes().decode(errors="surrogateescape")  # pictures are no text
             if file.parent.name == "data" and '"input_ids"' in found[name]:
                 found[name] += "".join(map(decode, _ids(map(json.loads, found[name].splitlines()))))
     return found

@@ -22,12 +22,14 @@ LEAKS = (
         "secrets", f"{_TEXTS}, corrections, labels, names of files, filters and own patterns in the manifest",
         "all, pages and answers about rows",
         "`redact`: RE2 for shapes of tokens; values that are given to a name, with a check",
-        "secrets without a known shape or name, passwords that are one plain word in prose, parts of a split secret",
+        "secrets without a known shape or name, passwords that are one plain word in prose, parts of a split secret, "
+        "words in pictures",
         "test_canaries.py::test_no_byte_has_a_secret_or_a_name_of_any_field",
     ),
     Leak(
         "personal data", "as secrets", "all, with `redact: personal`", "RE2; check digits of IBANs",
-        "names and addresses in texts, numbers of nine digits, IBANs with a wrong check digit",
+        "names and addresses in texts, numbers of nine digits, IBANs with a wrong check digit, faces and words in "
+        "pictures",
         "test_canaries.py::test_no_byte_has_a_mail_address_of_any_field",
     ),
     Leak(
@@ -41,7 +43,8 @@ LEAKS = (
         "policy, corrections, labels, names beside",
         "training leaves out; reports replace",
         "eight words in a row, or pieces of six that are 18 words together, in any case and with any signs between",
-        "paraphrases, pieces of five words, encoded text, a note of which task and tools have each telling word, or "
+        "paraphrases, pieces of five words, encoded text, words in pictures, a note of which task and tools have each "
+        "telling word, or "
         "results have it too, in sentences of the agent",
         "test_canaries.py::test_text_not_to_learn_in_any_field_is_left_out_or_marked",
     ),
@@ -79,7 +82,7 @@ LEAKS = (
         "quoted part; in other words: 75 % of at least six telling words, in one stretch of 1.5 times its length",
         "less than half, tasks of three words, other words for more than a quarter of the telling ones, other words "
         "for a task of which the episode's own says half, other words in scripts without spaces, other languages, "
-        "encoded text, a text in no loaded pack",
+        "encoded text, words in pictures, a text in no loaded pack",
         "test_canaries.py::test_text_not_to_learn_in_any_field_is_left_out_or_marked",
     ),
     Leak(

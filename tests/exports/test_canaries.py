@@ -65,13 +65,13 @@ def steps_of(text):
 
 
 def lived(actor, expert, key, text, two_people=False, has_pictures=False, **more):
-    """A finished, verified and complete episode that asked, with a canary in every field. Training leaves it out if it
-    has pictures."""
+    """A finished, verified and complete episode that asked, with a canary in every field. If it has pictures, only rows
+    of its prompt are of it: it wrote and asked with some, too."""
     run, _ = recording.start_run(actor, shaped(RunStart, text, key=key, plan=None))
     place = {"key": key, "run": run.pk, "expert": "plain", "split": "train", "parent": None}
     start = shaped(EpisodeStart, text, **{**place, **more})
     one, _ = recording.start_episode(actor, start)
-    shown = uploaded(actor, one) if has_pictures else {}
+    shown = uploaded(actor, one, text) if has_pictures else {}
     steps = [{**with_picture(step, shown), "seq": seq} for seq, step in enumerate(steps_of(text), 1)]
     recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": steps}).steps)
     seq, asking = len(steps) + 1, canaries.planted(AskOpen, text, without=("thread", *TYPED_FIELDS))
@@ -100,9 +100,9 @@ def lived(actor, expert, key, text, two_people=False, has_pictures=False, **more
     return one
 
 
-def uploaded(actor, episode):
-    """The part of a picture that this episode has."""
-    row, _ = pictures.upload(actor, episode.pk, picture(width=2))
+def uploaded(actor, episode, text):
+    """The part of a picture that this episode has, uploaded with a canary behind its end."""
+    row, _ = pictures.upload(actor, episode.pk, picture(width=2) + text("picture").encode())
     return {"blob": row.sha256, "media_type": row.media_type, "width": row.width, "height": row.height}
 
 
@@ -158,7 +158,7 @@ def written(store, project, recipe, number):
     folder = store / f"made-{number}"
     folder.mkdir()
     plan = datasets.take_snapshot(project, Recipe.read(recipe), folder)
-    manifest = datasets.build(project, plan, folder, lambda _episodes, _rows: True)
+    manifest = datasets.build(project, plan, folder, lambda *_: True)
     (folder / datasets.SNAPSHOT).unlink()
     return canaries.everything(folder, tokenizing.load(store / "tokenizers", "plain").text_of), manifest
 
@@ -212,7 +212,7 @@ ELSEWHERE = (
     ),
     *("AskOpen.episode", "AskOpen.group_key", "AskOpen.key", "AskOpen.skills", "AnswerBody.lease_token"),
     *("AnswerBody.nonce", "AnswerBody.tool_calls.name", "Briefing.author", "ToolCallStep.error"),
-    *("correction", "pinned", "tag"),
+    *("correction", "picture", "pinned", "tag"),
     *("Message.pictures.blob", "assistant.pictures.blob", "AskOpen.pictures.blob"),
 )
 """What no row of `raw` has, because another value stands there or none does."""
@@ -240,7 +240,8 @@ def test_no_byte_has_a_secret_or_a_name_of_any_field(ada, world, store):
         texts, manifest = written(store, ada.project, {**recipe, "include": include}, number)
         name = f"{recipe['format']} {recipe.get('advice')}"
         assert manifest["rows"] or recipe.get("advice") in ("drop", "distil"), name
-        data = [text for file, text in texts.items() if file.startswith("data/") and not file.endswith(".eval")]
+        packed = (".eval", ".png")
+        data = [text for file, text in texts.items() if file.startswith("data/") and not file.endswith(packed)]
         assert manifest["redacted"] == sum((marks_in(text.encode()) for text in data), Counter()), name
         found |= {f"{name} {file}": text for file, text in texts.items()}
     plain, _ = written(store, ada.project, {"format": "raw", "redact": "off"}, "plain")

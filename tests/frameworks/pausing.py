@@ -39,7 +39,7 @@ class Desk:
             while not self.over.wait(0.1):
                 # a person whose page says that the dashboard restarts tries again
                 with suppress(httpx.TransportError):
-                    for ask in self._http.get("/asks", params={"status": "open"}).json()["asks"]:
+                    for ask in self._http.get("/asks", params={"status": "open", "limit": 200}).json()["asks"]:
                         self._decide(ask)
         except Exception as error:  # shown when the block ends
             self.wrong.append(error)
@@ -187,4 +187,4 @@ def in_order(found: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
 def waits(house: Product, token: str) -> Any:
     """Wait until an ask is open; returns it."""
     with house.http(token) as http:
-        return until(lambda: http.get("/asks", params={"status": "open"}).json()["asks"], PATIENCE_S)[0]
+        return until(lambda: http.get("/asks", params={"status": "open", "limit": 200}).json()["asks"], PATIENCE_S)[0]

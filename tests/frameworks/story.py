@@ -96,10 +96,16 @@ def _answer_next(desk: Any, episode: str, text: str) -> None:
 
 
 def recorded(house: Product, token: str, episode: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """How the dashboard shows the episode, and its steps."""
+    """How the dashboard shows the episode, and its steps once all questions have what became of them: a receipt that
+    took too long is sent again."""
+
+    def settled() -> list[dict[str, Any]] | None:
+        steps: list[dict[str, Any]] = http.get(f"/episodes/{episode}/steps").raise_for_status().json()["steps"]
+        return steps if all("advice" in step for step in steps if step["kind"] == "ask") else None
+
     with house.http(token) as http:
-        view = http.get(f"/episodes/{episode}").raise_for_status().json()
-        return view, http.get(f"/episodes/{episode}/steps").raise_for_status().json()["steps"]
+        steps = until(settled, PATIENCE_S, every=0.2)
+        return http.get(f"/episodes/{episode}").raise_for_status().json(), steps
 
 
 def outline(steps: list[dict[str, Any]]) -> list[str]:

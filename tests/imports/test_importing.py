@@ -98,11 +98,11 @@ def test_nothing_is_stored_when_storing_breaks(ada, file_of, monkeypatch):
     monkeypatch.setattr(spooling, "BATCH_ROWS", 1)
     real, calls = importing.admitting.admit, []
 
-    def admit(actor, arrivals):
+    def admit(actor, arrivals, sent):
         calls.append(arrivals)
         if len(calls) == 2:
             raise Invalid("step 9 is too large")
-        return real(actor, arrivals)
+        return real(actor, arrivals, sent=sent)
 
     monkeypatch.setattr(importing.admitting, "admit", admit)
     with pytest.raises(FileRefused, match="too large"):
@@ -373,7 +373,12 @@ def test_step_that_is_too_large_is_refused_with_its_row(ada, file_of, monkeypatc
 def test_rows_are_stored_in_small_batches_and_in_order(ada, file_of, monkeypatch):
     monkeypatch.setattr(spooling, "BATCH_BYTES", 1000)
     real, sizes = importing.admitting.admit, []
-    monkeypatch.setattr(importing.admitting, "admit", lambda actor, some: sizes.append(len(some)) or real(actor, some))
+
+    def admit(actor, some, sent):
+        sizes.append(len(some))
+        real(actor, some, sent=sent)
+
+    monkeypatch.setattr(importing.admitting, "admit", admit)
     rows = [asked("a", number) for number in range(7)]
     given = importing.take(ada, file_of(*rows, *rows))
     assert (given.episodes, given.known) == (7, 7)
@@ -399,8 +404,8 @@ def test_attempt_that_another_took_over_stores_nothing(ada, monkeypatch):
     given = importing.request(ada, "x.jsonl", "", [json.dumps(OPENAI).encode()])
     real = readers.read
 
-    def read(path, wanted=""):
-        yield from real(path, wanted)
+    def read(path, *options):
+        yield from real(path, *options)
         if Import.objects.filter(pk=given.pk, attempt=1).update(heartbeat_at=None):
             assert importing.carry_out(given.pk)  # the worker of before was thought to be lost
 

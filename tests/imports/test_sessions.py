@@ -214,7 +214,7 @@ def test_time_grows_with_the_size_of_a_file(name):
         if name == "trials":
             return lambda: trials_of(names)
         trials, raw = [f"t{one}/" for one in range(size)], b"{}"
-        return lambda: list(containers._of_trials(trials, names, lambda _: raw, containers.Repeats()))
+        return lambda: list(containers._of_trials(trials, names, set(), lambda _: raw, containers.Repeats()))
 
     # what is quadratic takes 256 times as long
     assert seconds(of(16_000)) < 80 * max(min(seconds(of(1_000)) for _ in range(3)), 0.004)

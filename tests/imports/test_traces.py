@@ -19,6 +19,7 @@ from imports.readers import otlp, settled
 from imports.readers.found import TrajectoryDraft
 from imports.readers.traces import NOTE_CHARACTERS, read_trace
 from imports.record import collecting
+from imports.trace_process import PicturesOfTrace
 from people.errors import BadJson
 from tests.imports.spans import CONVENTIONS, START, TRACE, gen_ai, request, shuffled, span
 from tests.people_by_name import token
@@ -354,7 +355,7 @@ def test_error_of_a_reader_is_named_without_its_words(monkeypatch):
         raise ValueError("secret words of a span")
 
     monkeypatch.setattr(settled.traces, "read_trace", broken)
-    why = settled.settled(settled.WaitingTrace("2" * 32, []))
+    why = settled.settled(settled.WaitingTrace("2" * 32, []), PicturesOfTrace())
     assert why.problem == "It cannot be stored (ValueError)."
     assert "ValueError in broken" in why.where and "secret" not in why.where
 
@@ -364,7 +365,7 @@ def test_value_that_is_refused_is_in_no_log(monkeypatch):
         EpisodeStart.model_validate({"key": "k", "task": "t", "seed": "secret words"})
 
     monkeypatch.setattr(settled.traces, "read_trace", refused)
-    why = settled.settled(settled.WaitingTrace("2" * 32, []))
+    why = settled.settled(settled.WaitingTrace("2" * 32, []), PicturesOfTrace())
     assert why.problem.startswith("seed: ") and "secret" not in why.problem + why.where
     assert "ValidationError in" in why.where
 

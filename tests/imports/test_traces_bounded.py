@@ -82,6 +82,7 @@ def swarms(tmp_path_factory):
     return {name: (packed[name], int(grown)) for name, grown in zip(SWARMS, done.stdout.split(), strict=True)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SWARMS)
 def test_memory_of_a_request_is_bounded(name, swarms):
     """Some kilobytes of gzip on the way: 16 MB of two-byte messages."""

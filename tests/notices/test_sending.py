@@ -210,7 +210,7 @@ def test_a_mail_server_that_is_away_is_tried_again(edo, mailbox, asked, settings
 
 def test_open_pages_of_one_person_are_told(edo, asked, monkeypatch):
     told = []
-    monkeypatch.setattr(live, "publish", lambda topic, frame: told.append((topic, frame)))
+    monkeypatch.setattr(live, "publish", lambda topic, frame, *_: told.append((topic, frame)))
     subscriptions.subscribe(edo, "browser")
     ask = asked()
     told.clear()

@@ -95,6 +95,7 @@ TABLE = {
     "POST /episodes/{episode_id}/steps": WRITES,
     "GET /episodes/{episode_id}/steps": READS,
     "POST /episodes/{episode_id}/blobs": WRITES,
+    "GET /episodes/{episode_id}/token": WRITES,
     "GET /blobs/{digest}": READS,
     "GET /episodes/{episode_id}": READS,
     "GET /episodes/{episode_id}/steps/{seq}": READS,

@@ -26,6 +26,7 @@ def test_benchmark_finds_the_uplift_of_the_notes(house, tmp_path):
     assert (tmp_path / "report" / "completions.png").stat().st_size > 1000
 
 
+@pytest.mark.long
 def test_benchmark_reports_asking_where_facts_are_missing(house, tmp_path):
     house.manage("loadpack", str(ROOT / "packs" / "optional" / "starter_blocked"), "--unchecked")
     try:

@@ -80,6 +80,7 @@ def test_distilled_briefing_from_run_to_export(world, tmp_path):
             assert [row["loss"][at] for at in places] == [0] * is_told and row["condition"] == "briefed"
 
 
+@pytest.mark.long
 def test_model_agent_reads_the_briefing_as_it_is_recorded(world):
     running, server = world
     http = running.http(running.token("launch"))

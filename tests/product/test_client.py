@@ -38,7 +38,7 @@ class LiveWorld:
     async def answer(self, episode, text, tool_calls=None):
         found = []
         while not found:
-            listed = (await self.expert.get("/asks?status=open")).json()["asks"]
+            listed = (await self.expert.get("/asks?status=open&limit=200")).json()["asks"]
             found = [ask for ask in listed if ask["episode"] == episode]
         claim = await self.expert.post(f"/asks/{found[0]['id']}/claim", json={})
         claimed = claim.raise_for_status().json()
@@ -186,7 +186,7 @@ class TestLiveDashboard(DashboardContract):
         )  # fmt: skip
         episode = ""
         while not episode and loop.returncode is None:
-            listed = (await world.expert.get("/asks?status=open")).json()["asks"]
+            listed = (await world.expert.get("/asks?status=open&limit=200")).json()["asks"]
             episode = next((ask["episode"] for ask in listed if ask["question"] == "Which price?"), "")
         await world.answer(episode, "9")
         out, errors = await loop.communicate()

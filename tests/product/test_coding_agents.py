@@ -132,6 +132,19 @@ def test_session_is_an_episode_with_its_approval(tool, agent, expert):
     assert (view["state"], view["stop_reason"]) == ("finished", "done")
 
 
+def test_receipt_goes_with_the_next_event(desk, tool, token, agent, expert):
+    with asking(tool, expert) as (waiting, ask):
+        decide(expert, ask, "approve")
+        assert decision_in(waiting.result(30)) == {"behavior": "allow"}
+    read = agent.get(f"/asks/{ask['id']}").json()
+    assert read["delivered_at"] and "consumed_at" not in read
+    HookSettings("http://127.0.0.1:9", token, {}).save()
+    tool.made()
+    HookSettings(desk.url, token, {"claude-code": 300}).save()
+    tool.hook("SessionEnd", reason="other")
+    assert agent.get(f"/asks/{ask['id']}").json()["consumed_at"]
+
+
 def test_edited_call_is_what_runs(tool, agent, expert):
     edited = {**COMMAND, "command": "rm -r build/cache"}
     with asking(tool, expert) as (waiting, ask):

@@ -28,6 +28,7 @@ def small_folder():
     folder.rmdir()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_agent_waits_for_a_full_disk_and_loses_nothing(small_folder):
     with product(small_folder / "var") as house, house.http(house.token("agent")) as http:

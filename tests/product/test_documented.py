@@ -37,7 +37,7 @@ from awmclient.words.toolcalls import Call
 from awmenv.blockers import matched, read_blockers
 from awmenv.client import EnvironmentClient
 from awmenv.version import version
-from episodes.pages.one import MCP_SNIPPET, SNIPPET
+from episodes.pages.one import HOOK_SNIPPET, MCP_SNIPPET, SNIPPET
 from notices.sending import signature
 from tests.asking import picture
 from tests.awmclient.openai_server import OpenAIServer, answering
@@ -65,7 +65,7 @@ def desk(house, tokens):
     def answer():
         with house.http(tokens["expert"]) as http:
             while not over.wait(0.2):
-                for ask in http.get("/asks?status=open").json()["asks"]:
+                for ask in http.get("/asks?status=open&limit=200").json()["asks"]:
                     claim = http.post(f"/asks/{ask['id']}/claim", json={})
                     if claim.is_success:
                         body = {"lease_token": claim.json()["lease_token"], "text": "Yes.", "nonce": ask["id"]}
@@ -263,6 +263,11 @@ def test_lines_of_connect_record_one_message_a_turn(house, tokens, desk, tmp_pat
 def test_connect_shows_the_mcp_configuration_of_the_docs():
     [block] = starting("docs/mcp.md", "{")
     assert json.loads(MCP_SNIPPET.format(url=DASHBOARD, token="TOKEN")) == json.loads(block.text)
+
+
+@proves("docs/coding-agents.md", "python3 -m venv")
+def test_page_connect_installs_hooks_as_documented(block):
+    assert HOOK_SNIPPET.format(url=DASHBOARD, token="TOKEN") == block.text
 
 
 @proves("docs/experts.md", "key = base64")

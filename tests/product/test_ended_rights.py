@@ -73,7 +73,7 @@ async def test_sockets_close_on_revocation_removal_and_sign_out(house):
         codes = await asyncio.wait_for(asyncio.gather(*closed), 25)
         with house.http(house.token("agent")) as http:
             http.post(f"/episodes/{episode}/steps", json={"steps": [{"seq": 1, "kind": "note", "content": "x"}]})
-        while '"seq":1' not in await asyncio.wait_for(stays.recv(), 10):
+        while '"seq":1' not in await asyncio.wait_for(stays.recv(), 60):
             pass
     assert codes == [4401, 4404, 4404, 4401]
 

@@ -26,7 +26,8 @@ SHOWN_S = 60
 def answer_next(expert: httpx.Client, episode: str, text: str) -> None:
     """What `examples/own_expert.py` does, for one ask."""
     found = until(
-        lambda: [one for one in expert.get("/asks?status=open").json()["asks"] if one["episode"] == episode], 30
+        lambda: [one for one in expert.get("/asks?status=open&limit=200").json()["asks"] if one["episode"] == episode],
+        30,
     )
     claim = expert.post(f"/asks/{found[0]['id']}/claim", json={}).raise_for_status().json()
     body = {"lease_token": claim["lease_token"], "text": text, "nonce": text}

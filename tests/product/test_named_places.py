@@ -8,6 +8,7 @@ import pytest
 
 import manage
 from tests.commands import ROOT
+from tests.examples import some_of
 from tests.managing import managed
 
 WRITING = {
@@ -19,7 +20,7 @@ WRITING = {
 }
 
 
-@pytest.mark.parametrize("command", WRITING)
+@pytest.mark.parametrize("command", some_of(WRITING, 2))
 def test_place_that_cannot_be_written_is_a_sentence(house, command):
     """In /sys no one can make a file, root included. Of a process as it is started, so that its last line counts."""
     *before, place = WRITING[command]

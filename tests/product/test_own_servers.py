@@ -104,6 +104,7 @@ def connections(servers, house):
         return until(seen, 60)
 
 
+@pytest.mark.long
 def test_ask_is_answered_saved_and_restored_over_tcp(servers, tmp_path):
     var, other, file = tmp_path / "var", tmp_path / "other", tmp_path / "saved.tar"
     addresses = {"DATABASE_URL": "others", "DATABASE_URL_WEB": "web", "DATABASE_URL_DIRECT": "direct"}

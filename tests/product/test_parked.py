@@ -41,6 +41,7 @@ def test_login_works_by_the_public_address_only(house):
     assert "frame-ancestors 'none'" in httpx.get(f"http://127.0.0.1:{port}/login").headers["content-security-policy"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_waiting_episodes_hold_up_nobody_and_survive_kills(house):
     house.manage("shell", "-c", LAUNCH % WAITING)

@@ -15,6 +15,7 @@ from websockets.sync.client import connect
 
 from people.models import new_id
 from tests.awmweb.test_proxy_files import PROGRAMS, certificate, proxying
+from tests.examples import some_of
 from tests.product.test_mcp import ACCEPT, HELLO, asking, said
 from tests.provider import provider
 from tests.running import Product, free_ports, product, until
@@ -46,7 +47,7 @@ def export_token(behind):
     return behind.token("export")
 
 
-@pytest.fixture(scope="module", params=PROGRAMS)
+@pytest.fixture(scope="module", params=some_of(PROGRAMS))
 def proxied(request, behind, tls, tmp_path_factory):
     """The address of people, with a proxy that answers there, and what trusts its certificate."""
     url, folder = behind.environment["AWMWEB_PUBLIC_URL"], tmp_path_factory.mktemp("proxy")

@@ -24,6 +24,7 @@ from runs.show.comparison import compare_run, evaluate
 from runs.statistics.anytime import Unit, Wave, interval
 from runs.statistics.deciding import PLANNED, RUNNING, statements
 from tests.browsing import as_person, html
+from tests.examples import some_of
 from tests.people_by_name import token
 from tests.runs.planned import end, ended_rows, launched, rows_of_run
 
@@ -34,16 +35,19 @@ def false_words(attack, tasks, runs, *, seeds=1, world=0):
     return sum(truth.attacked(attack, tasks, seeds, step * number + world).false for number in range(runs))
 
 
+@pytest.mark.long
 def test_cancelled_tries_make_nothing_true():
     """A person who sees the control first cancels open tries: 13 of these 40 runs said better before."""
     assert false_words("cancel", 150, 40) <= 3
 
 
+@pytest.mark.long
 def test_shared_answers_make_nothing_true():
     """A person gives tasks one answer by what the control showed: 5 of these 40 runs said something before."""
     assert false_words("shared answers", 300, 40) <= 3
 
 
+@pytest.mark.long
 def test_retried_crashes_make_nothing_true():
     assert false_words("retry", 300, 8) <= 1
 
@@ -101,7 +105,7 @@ def test_interval_of_several_seeds_covers_at_every_look():
     assert missed <= 4
 
 
-@pytest.mark.parametrize("chance", [0.1, 0.2])
+@pytest.mark.parametrize("chance", some_of([0.1, 0.2]))
 def test_offers_have_no_interval_below_thirty_on_a_side(chance):
     """With 60 episodes they covered 65% and 84%."""
     found = [draws.drawn(chance, 100, number) for number in range(10)]
@@ -110,6 +114,7 @@ def test_offers_have_no_interval_below_thirty_on_a_side(chance):
     assert sum(one.interval[0] <= effect <= one.interval[1] for one, effect in large if one.interval) >= 12
 
 
+@pytest.mark.long
 def test_interval_of_rare_outcomes_with_offers_covers():
     """At most 2% complete without an offer: 21 of these 58 missed the effect before."""
     found = [draws.drawn(0.1, 400, number, "at most 2%") for number in range(60)]
@@ -117,6 +122,7 @@ def test_interval_of_rare_outcomes_with_offers_covers():
     assert len(held) > 50 and sum(held) >= 0.93 * len(held)
 
 
+@pytest.mark.long
 def test_split_of_the_error_costs_little_power():
     runs = [truth.planted(60, 1, "even", f"power/{number}", uplift=0.25) for number in range(80)]
     before = sum(fixed(run.tries, 1) for run in runs)

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { holds } from "../../static/ask/ask-panels.js";
-import { Saver, Store, beganWith, best, isEmpty, same } from "../../static/forms/drafts.js";
+import { Saver, Store, beganWith, best, isEmpty, joined, same } from "../../static/forms/drafts.js";
 import { filled, variablesOf } from "../../static/ask/reply-variables.js";
 import { leaseWords, lostWords } from "../../static/ask/lease.js";
 import { entriesOf, parseExact, unfixed, writeExact } from "../../static/forms/exact-json.js";
@@ -47,6 +47,22 @@ test("calls count as words", () => {
   assert.ok(!same(words("a"), words("a", { calls: [call] })));
   assert.ok(!isEmpty(words("", { calls: [call] })) && isEmpty(words("  ")));
   assert.equal(best(words("", { version: 0 }), [words("", { calls: [call], at: 1, version: 0 })]).words.calls.length, 1);
+});
+
+test("a newer text takes in an older one whole: its text, its calls, and its other decision in words", () => {
+  const [merge, close] = [{ name: "merge", arguments: { into: "4" } }, { name: "close", arguments: {} }];
+  const [north, south] = [{ chosen: ["n"] }, { chosen: ["s"] }];
+  const newer = { ...words("not yet", { calls: [merge], decision: south }), version: 4, other: ["Chosen: North"] };
+  const mine = words("yet", { calls: [merge, close], decision: north, version: 3 });
+  const both = joined(newer, mine);
+  assert.deepEqual(both, { text: "not yet\n\nyet\n\nAnother draft:\nChosen: North", calls: [merge, close], decision: south });
+  assert.deepEqual(joined({ ...newer, ...both }, mine), both); // the response of a save was lost
+  assert.deepEqual(joined({ ...words("a"), version: 4 }, mine).decision, north);
+});
+
+test("what this device wrote on from the newer text is in its place", () => {
+  const on = words("abcd", { decision: { chosen: ["n"] }, sent: [words("abx")] });
+  for (const newer of [words("abc"), words("abx")]) assert.equal(joined({ ...newer, version: 4 }, on), on);
 });
 
 function storage(first = {}) {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseExact, writeExact } from "../../static/forms/exact-json.js";
 import { breakWords, changedIn, decisionOn, editOf, shapeOfCall } from "../../static/ask/call-edit.js";
-import { choiceOf } from "../../static/ask/decision-form.js";
+import { choiceOf, draftWords } from "../../static/ask/decision-form.js";
 import { helpOf } from "../../static/forms/schema-form.js";
 import { coverWords } from "../../static/ask/standing-answer.js";
 
@@ -48,6 +48,16 @@ test("a choice takes one option unless it takes many", () => {
   assert.equal(choiceOf(typed, [], "").problem, "Choose an option.");
   assert.equal(choiceOf(typed, ["a"], "and more").problem, "Choose one option.");
   assert.deepEqual(choiceOf({ ...typed, many: true }, ["a"], "b"), { decision: { chosen: ["a"], other: "b" }, problem: "" });
+});
+
+test("a draft says what it decides, so that one of two can be chosen", () => {
+  const texts = { amount: "12.5", order: "9007199254740993", lines: "[1]", note: "a" };
+  const words = (typed, draft) => draftWords(typed, draft).join("\n");
+  assert.equal(words({ kind: "approval", calls: [call] }, { calls: [{ id: "1", verdict: "edit", texts }] }), "Edit refund; amount: 12.5");
+  assert.equal(words({ kind: "approval", calls: [call] }, { calls: [{ id: "1", verdict: "reject", reason: "No." }] }), "Reject refund; No.");
+  assert.equal(words({ kind: "choice", options: [{ id: "a", label: "North" }] }, { chosen: ["a", "b"], other: "c" }), "North\nb\nc");
+  assert.equal(words({ kind: "form" }, { texts: { '["who","name"]': "Ada", day: "" } }), "who › name: Ada");
+  assert.equal(words({ kind: "form" }, null), "");
 });
 
 test("an edit of a call keeps the agent's order of names and every digit", () => {

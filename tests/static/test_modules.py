@@ -22,7 +22,7 @@ def test_the_modules_pass_their_tests_under_node():
     done = subprocess.run(
         ["node", "--test", "--test-reporter=tap", *tests], capture_output=True, text=True, timeout=120
     )
-    failed = re.findall(r"^ *not ok .*(?:\n(?! *(?:not )?ok ).*)*", done.stdout, re.M)
+    failed = re.findall(r"^ *not ok .*(?:\n(?! *(?:not )?ok ).*)*|^# (?!Subtest).*", done.stdout, re.M)
     assert done.returncode == 0, "\n".join(failed) or done.stderr
     assert re.search(r"pass [1-9]", done.stdout)
 
@@ -75,7 +75,7 @@ def test_every_glyph_that_is_used_is_in_the_sprite():
     [
         ("", {}),
         ("trrwe", {"budget": 30, "running": True}),
-        ("trrweo", {"budget": 30}),
+        ("trrwqeo", {"budget": 30}),
         ("tt", {}),
         ("rw" * 40, {"running": True, "room": 22}),
         ("r" * 1500 + "e", {"room": 22}),

@@ -14,7 +14,7 @@ from tools import locks
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = locks.LOCKS[0]
-KINDS = ("", "-dev", "-train", "-frameworks", "-mcp2", "-asking", "-extras", "-llm")
+KINDS = ("", "-dev", "-train", "-frameworks", "-mcp2", "-harbor", "-asking", "-extras", "-llm")
 INPUTS = [*(f"requirements{kind}.txt" for kind in KINDS), "awmenv/requirements.txt"]
 
 

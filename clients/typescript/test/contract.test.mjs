@@ -13,6 +13,7 @@ const DOES = {
   ask: (episode, { question, fields }) => episode.ask(question, fields),
   approve: (episode, { question, calls, fields }) => episode.approve(calls, { question, ...fields }),
   finish: (episode, { stop_reason, fields }) => episode.finish(stop_reason, fields),
+  decided: async (episode, { step }) => (await episode.steps())[step - 1].advice.decided,
   wait: async (episode, { step }) => episode.wait((await episode.steps())[step - 1].ask, { deadline_s: 120 }),
 };
 

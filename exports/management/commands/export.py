@@ -15,6 +15,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from exports.assembly import datasets
 from exports.jobs import working
 from exports.recipe import FILTERS, KINDS, AdviceMode, OptIn, ReasoningChoice, Recipe
+from exports.select.reading import IMAGES
 from exports.select.selecting import filters_of, selected
 from people.access import system_actor
 from people.errors import AppError
@@ -50,6 +51,11 @@ class Command(BaseCommand):
         )
         parser.add_argument("--parquet", action="store_true")
         parser.add_argument(
+            "--pictures",
+            choices=("keep", "leave_out"),
+            help="keep them where the format can (default), or leave out their episodes",
+        )
+        parser.add_argument(
             "--tokenizer",
             metavar="NAME",
             help="for tokens: a folder in tokenizers/ of the data folder; without it, IDs as captured",
@@ -83,7 +89,7 @@ class Command(BaseCommand):
             file_fields = Recipe.from_yaml(text).model_dump(mode="json")
         pairs = [self._pair(one) for one in options["filters"]]
         option_fields = {
-            name: options[name] for name in ("format", "advice", "reasoning", "tokenizer") if options[name]
+            name: options[name] for name in ("format", "advice", "reasoning", "tokenizer", "pictures") if options[name]
         }
         more: dict[str, Any] = {"filter": {**file_fields.get("filter", {}), **filters_of(pairs)}}
         more |= {"include": [*file_fields.get("include", []), *options["include"]]}
@@ -124,13 +130,16 @@ class Command(BaseCommand):
         draft = target.with_name(f"{target.name}.part")
         shutil.copyfile(data, draft)
         draft.replace(target)
+        images = folder / "data" / IMAGES
+        if images.exists():
+            shutil.copytree(images, target.with_name(IMAGES), dirs_exist_ok=True)
         shutil.copyfile(folder / datasets.MANIFEST, target.with_name(f"{target.name}.{datasets.MANIFEST}"))
 
-    def _progress(self, total: int) -> datasets.Progress:
+    def _progress(self, total: int) -> datasets.BuildProgress:
         """Return a progress line that updates itself in a terminal."""
         last = time.monotonic()
 
-        def tell(episodes: int, rows: int) -> bool:
+        def tell(episodes: int, rows: int, _files: int = 0) -> bool:
             nonlocal last
             now = time.monotonic()
             # a file of logs would fill with one long line

@@ -26,6 +26,7 @@ FRAMEWORKS = {
     "smolagents": ("smolagents", "smolagents"),
     "inspect_ai": ("inspect_ai", "inspect_ai"),
     "openenv": ("openenv", "openenv"),
+    "openenv_harbor": ("openenv", r"'openenv\[harbor\]'"),
 }
 
 

@@ -88,6 +88,7 @@ def test_agent_reads_no_rounds_and_a_reader_does(learner, ada):
     assert status == 200 and answer["items"][0]["checkpoint"] == "c-1" and answer["items"][0]["rows"] is None
     page = as_person(ada).get(f"/curriculum/?run={learner.run.pk}").content.decode()
     assert "Rounds" in page and "not tried" in page
+    assert "People's minutes are of all episodes of a checkpoint" in " ".join(page.split())
 
 
 def test_another_dataset_for_a_step_is_refused(learner):

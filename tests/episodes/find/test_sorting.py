@@ -14,8 +14,8 @@ from episodes.record import recording
 from episodes.stored.strip import ACTIONS, ASKS
 
 INDEXES = {
-    **{"-started": "counted_newest", "started": "counted_newest", "-length": "ended_by_length"},
-    **{"length": "ended_by_length", "-asks": "ended_by_asks", "asks": "ended_by_asks"},
+    **{"-started": "counted_newest", "started": "counted_newest", "-length": "ended_by_actions"},
+    **{"length": "ended_by_actions", "-asks": "ended_by_asks", "asks": "ended_by_asks"},
     **{"-duration": "ended_by_slowest", "duration": "ended_by_fastest"},
 }
 

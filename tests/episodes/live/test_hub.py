@@ -90,6 +90,20 @@ async def test_of_several_states_of_an_episode_the_last_is_told(valkey):
         assert [json.loads(text) for text in payload.texts] == [["e", 2], ["f", 2]]
 
 
+async def test_what_wakes_a_call_waits_for_no_other_hint(valkey, monkeypatch):
+    monkeypatch.setattr(events, "GATHER_S", 60)
+    monkeypatch.setattr("episodes.live.hub.COALESCE_S", 60)
+    teller = Teller()
+    async with Hub().listening("episode:e") as page, Hub().listening("ask:q", "episode:e") as call:
+        await past_the_first_gap(page)
+        await past_the_first_gap(call)
+        teller.tell([steps_hint("e", 1)])
+        assert numbers(await heard(page)) == numbers(await heard(call)) == [1]
+        teller.tell([steps_hint("e", 2)])
+        teller.tell([hint("ask:q", events.WAKE, "-", "{}")])
+        assert await heard(call) == "{}"
+
+
 def test_oversized_frame_is_split_in_order(monkeypatch):
     monkeypatch.setattr(events, "FRAME_BYTES", 30)
     pending = Pending()

@@ -96,7 +96,7 @@ def test_pictures_for_a_blind_reader_have_no_rewards(ada, episode):
 
 
 async def next_payload(page):
-    while (payload := await asyncio.wait_for(page.get(), 5)).texts == GAP.texts:
+    while (payload := await asyncio.wait_for(page.get(), 60)).texts == GAP.texts:
         pass  # a new subscription begins with one
     return payload
 
@@ -134,7 +134,7 @@ async def test_undrawable_steps_are_a_gap_and_the_next_follow(hear, monkeypatch,
     await shown.add(page, *TOPICS)
     hear(1)
     while "could not be drawn" not in caplog.text:
-        assert (await asyncio.wait_for(page.get(), 5)).texts == GAP.texts
+        assert (await asyncio.wait_for(page.get(), 60)).texts == GAP.texts
         await asyncio.sleep(0.01)
     hear(2)
     assert '"seq": 2' in (await next_payload(page)).texts[0]

@@ -182,7 +182,7 @@ def test_connect_page_shows_loop_and_first_event(ada, rita, settings):
     client = as_person(ada)
     page = html(client.post("/connect/", {"name": "trainer"}))
     secret = re.search(r'id="secret" readonly value="(awm_[\w-]+)"', page)[1]
-    assert f"{settings.AWMWEB_PUBLIC_URL}/mcp" in page and page.count(secret) == 3
+    assert f"{settings.AWMWEB_PUBLIC_URL}/mcp" in page and page.count(secret) == 4
     status = re.search(r'hx-get="([^"]+)"', page)[1]
     assert "Waiting for the first event" in text(client, status)
     from people.record.members import token_of

@@ -13,13 +13,12 @@ import yaml
 from PIL import Image
 
 from awmclient.nouns.pictures import pictures_of
-from awmclient.schema import EpisodeStart, Finish, WholeEpisode
+from awmclient.schema import EpisodeStart, Finish
 from awmweb.erasing.episodes import erase_episode
 from awmweb.retention.emptying import empty
 from episodes.errors import TooManyPictures
 from episodes.models import BranchArm, Episode, Fork, Knowledge, Origin, OutcomeHold, Picture, PictureUse
 from episodes.record import branching, pictures, recording
-from episodes.record.whole import record_whole
 from episodes.stored import decoding
 from episodes.stored.decode_picture import (
     FIRST_TO_GO,
@@ -312,9 +311,6 @@ def test_picture_of_another_episode_is_missing_here(client, loop, episode, ada):
     too_many = append(client, loop, other, {**message, "content": [part] * 21})
     assert too_many.status_code == 422
     assert not steps_read_by(ada, episode.pk) and not steps_read_by(ada, other.pk)
-    whole = {"episode": {"key": "w", "task": "t"}, "steps": [{"seq": 1, **message}], "finish": {"stop_reason": "done"}}
-    (result,) = record_whole(loop[0], [WholeEpisode.model_validate(whole)])
-    assert result.code == "picture_missing"
 
 
 def test_question_refers_to_a_picture(client, loop, episode, ada):

@@ -12,6 +12,7 @@ from episodes.stored.strip import (
     OUTCOMES,
     OutcomeKind,
     actions_in,
+    asks_in,
     code_of,
     in_words,
     mark_of,
@@ -34,6 +35,7 @@ DIFF = {"tickets": {"changed": [{"key": 1}], "added": [], "removed": []}}
         ({"kind": "tool_call", "state_diff": DIFF}, "w"),
         ({"kind": "tool_call", "state_diff": {"tickets": {"added": [], "changed": [], "removed": []}}}, "r"),
         ({"kind": "tool_call", "error": "", "state_diff": DIFF}, "e"),
+        ({"kind": "tool_call", "name": "ask_expert", "error": "Unknown tool: ask_expert"}, "q"),
         ({"kind": "action"}, "u"),
         ({"kind": "ask"}, "o"),
         ({"kind": "ask", "advice": {"source": "human"}}, "a"),
@@ -49,7 +51,14 @@ def test_a_step_has_a_letter(step, code):
 def test_only_the_refusal_of_ask_expert_is_no_fault():
     calls = [("ask_expert", "Unknown tool: ask_expert"), ("ask_expert", "409"), ("asks", "Unknown tool: asks")]
     marks = [mark_of({"kind": "tool_call", "name": name, "error": error}) for name, error in calls]
-    assert [(mark.code, mark.css) for mark in marks] == [("e", "idle"), ("e", "bad"), ("e", "bad")]
+    assert [(mark.code, mark.css) for mark in marks] == [("q", "idle"), ("e", "bad"), ("e", "bad")]
+
+
+def test_strip_draws_an_ask_without_an_expert_as_no_error():
+    drawn = strip("rqr", 0)
+    assert drawn.count('class="bad"') == 0 and drawn.count('href="#k-unasked" class="idle"') == 1
+    assert "1 ask without an expert" in in_words("rqr") and actions_in("rqr") == 3 and asks_in("rqr") == 0
+    assert strip("rer", 0).count('class="bad"') == 1, "strips of before are drawn as they were"
 
 
 def test_thoughts_are_left_out_unless_there_is_nothing_else():

@@ -303,11 +303,14 @@ def test_refusal_of_a_lost_lease_names_the_holder(edo, ada, ask):
     assert client.post(f"/asks/{ask.pk}/renew", sent).json()["error"]["held_by"] == ""
 
 
-def test_releasing_says_so(edo, ask):
+def test_releasing_says_what_is_kept(edo, ask):
     client = as_person(edo)
-    token = hidden(client.post(f"/asks/{ask.pk}/claim", follow=True), "lease_token")
-    released = client.post(f"/asks/{ask.pk}/release", {"lease_token": token}, follow=True)
-    assert "Released. Others can claim it; your text is saved." in html(released)
+    for text, kept in (("", False), ("Half a thought", True)):
+        token = hidden(client.post(f"/asks/{ask.pk}/claim", follow=True), "lease_token")
+        if text:
+            client.post(f"/asks/{ask.pk}/draft", {"text": text, "version": 0})
+        released = html(client.post(f"/asks/{ask.pk}/release", {"lease_token": token}, follow=True))
+        assert "Released. Others can claim it." in released and ("Your text is saved." in released) is kept
 
 
 def test_open_ask_fragments_omit_the_question(edo, ada, episode):

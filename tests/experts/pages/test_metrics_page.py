@@ -13,17 +13,20 @@ from django.test import Client
 from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, RunStart, ToolCall, ToolCallStep, ToolSpec
-from episodes.models import VerifierOutcome
+from episodes.models import Episode, VerifierOutcome
 from episodes.record import recording
 from experts.errors import TooLate
+from experts.find import board
 from experts.metrics import records
 from experts.metrics.records import Look
 from experts.models import Ask
 from experts.record import advising, closing, desk, opening, queue
 from people import access
 from people.errors import WrongScope
+from runs.show.comparison import compare_run
 from tests.browsing import as_person, html
 from tests.people_by_name import token
+from tests.runs.planned import ended_rows, rows_of_run
 
 TOOLS = [ToolSpec(name=name) for name in ("merge_tickets", "get_ticket")]
 
@@ -213,6 +216,43 @@ def test_experts_and_exports_read_them_over_http(project, edo, play, scope):
     assert found["desk"]["asks"] == 1 and found["experts"][0]["name"] == "edo"
     wrong = Client().get("/api/v1/desk/numbers?time=ever", headers={"authorization": f"Bearer {secret}"})
     assert wrong.status_code == 422
+
+
+def test_arm_completes_as_many_as_its_run_says(ada, edo):
+    """Five of ten episodes of the arm failed by their policy's own fault: the run said 5 of 10, *Metrics* 5 of 5."""
+    plan, ends = rows_of_run(ada, 10), {}
+    for attempt in plan.tries.select_related("arm", "episode").order_by("position"):
+        episode = attempt.episode
+        if attempt.arm.name == "expert":
+            recording.begin(episode.pk, "w")
+            question = AskOpen(key="q", episode=episode.pk, seq=1, question=f"Which of {episode.pk}?", turn=1)
+            ask, _ = opening.open_ask(access.system(ada.project), question)
+            lease = queue.claim(edo, ask.pk)
+            advising.answer(edo, lease.assignment_id, lease.lease_token, "Do it.", episode.pk)
+            closing.consume(access.system(ada.project), ask.pk)
+            if attempt.position % 2:
+                failed = {"state": "failed", "fault": "policy", "fault_detail": "bad", "ended_at": timezone.now()}
+                Episode.objects.filter(pk=episode.pk).update(**failed)
+                continue
+        ends[episode.pk] = True
+    ended_rows(ends)
+    arm = next(one for one in compare_run(ada, plan.pk).arms if one.name == "expert")
+    seen = told(ada).desk.completed
+    assert (seen.part, seen.of) == (arm.complete, arm.complete + arm.others) == (5, 10)
+
+
+def test_home_and_metrics_say_the_same_wait(ada, edo, play):
+    """Ten of twenty asks fell back: Home had the median of the other ten."""
+    for number in range(20):
+        ask = play(edo if number % 2 else None)
+        if not number % 2:
+            Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
+            closing.close_if_due(ask.pk)
+        Ask.objects.filter(pk=ask.pk).update(closed_at=ask.created_at + timedelta(seconds=5 + number))
+    assert board.closed_today(ada, timezone.now() - timedelta(hours=1))["wait"] == told(ada).desk.waited
+    client = as_person(ada)
+    assert [html(client.get(path)).count("not reached") for path in ("/", "/queue/")] == [1, 1]
+    assert "Median wait: not reached." in html(client.get("/metrics/"))
 
 
 def test_each_median_has_a_name_of_its_own(ada):

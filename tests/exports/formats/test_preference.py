@@ -170,7 +170,7 @@ def test_measured_worth_weighs_pairs_and_leaves_out_others():
     bad = record(id="e2", results=FAILED, steps=replaced(8, arguments={"into": 8}))
     said = {"seq": 8, "kind": "call", "name": "merge", "arguments": {"into": 5}, "text": ""}
     rows, counts = dpo(record(forks=[forked()], corrections=[said]), bad, weights="worth")
-    assert [(row["source"], row["weight"]) for row in rows] == [("fork", 0.75), ("sibling", 0.0332)]
+    assert [(row["source"], row["weight"]) for row in rows] == [("fork", 0.75), ("sibling", 0.05)]
     assert counts.rows_left_out == {"unmeasured": 1}
 
 

@@ -48,6 +48,17 @@ def test_project_cannot_fill_the_queue(ada):
         requesting.request(ada, Recipe.read({"format": "sft"}))
 
 
+def test_stored_recipe_has_only_what_it_says(ada):
+    """A worker of the version before refuses a field that it does not know, so a new one is stored only where it
+    differs."""
+    plain = requesting.request(ada, Recipe.read({"format": "sft"}))
+    assert plain.recipe == {"format": "sft"}
+    chosen = Recipe.read({"format": "sft", "pictures": "leave_out", "filter": {"outcome": "complete"}, "parquet": True})
+    stored = requesting.request(ada, chosen).recipe
+    assert stored == {"format": "sft", "filter": {"outcome": ["complete"]}, "parquet": True, "pictures": "leave_out"}
+    assert Recipe.read(stored) == chosen
+
+
 def test_woken_twice_is_built_once(ada, monkeypatch):
     started = []
     monkeypatch.setattr(jobs, "run_heard", lambda *call, **_more: started.append(call[2]))

@@ -71,7 +71,7 @@ def test_share_of_a_sample_says_what_its_interval_is(ada, rita, queue):
     for review in queue.reviews.all():
         claim = assigning.claim(rita, review.pk)
         deciding.decide(rita, review.pk, claim.lease_token, deciding.Wanted("accept"))
-    assert "2 of 2 accepted <small>(95% interval 34% to 100%)</small>" in html(
+    assert "2 of 2 accepted <small>(95% interval 34% to 100%, for the episodes that it was drawn from)</small>" in html(
         as_person(ada).get(f"/reviews/queues/{queue.pk}/")
     )
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 
 import krippendorff
 import pytest
 
-from bench.planted.beside import PlantedCase, alpha_covers
-from reviews.models import Review, Verdict
+from bench.planted.beside import PlantedCase, alpha_covers, alpha_of_tasks_covers
+from reviews.models import Annotation, Review, Verdict
+from reviews.record import schemas
 from reviews.statistics import agreement, reports
 from reviews.statistics.agreement import (
     alpha,
@@ -16,6 +18,7 @@ from reviews.statistics.agreement import (
     kappa,
     share,
 )
+from tests.browsing import as_person
 from tests.reviews.conftest import ended
 
 OBSERVERS = ("1233214121..", "1233224125.3", ".33322412513", "12332441251.")
@@ -95,6 +98,30 @@ def test_rare_label_has_counts_instead_of_an_interval():
     assert not agreement.agreement(pairs("1" * 30, "1" * 30)).why_no_interval, "alpha itself is undefined"
 
 
+def test_few_tasks_have_a_reason_instead_of_an_interval():
+    items = pairs("1100" * 15, "1010" * 15)
+    few = agreement.agreement(items, [f"{n % 5}" for n in range(60)])
+    assert few.why_no_interval == "too few tasks, or most items in a few of them (as 5.0 of 6)"
+    lopsided = agreement.agreement(items, [f"{max(0, n - 30)}" for n in range(60)])
+    assert (lopsided.tasks < 6, lopsided.alpha_low) == (True, None)
+    assert agreement.agreement(items, [f"{n % 6}" for n in range(60)]).alpha_low is not None
+    once = agreement.agreement(pairs("1" * 70, "1" * 60 + "0" * 10), [f"{n // 10}" for n in range(70)])
+    assert once.why_no_interval == "the second label is in too few tasks"
+
+
+@pytest.mark.parametrize(("tasks", "each", "clear"), [(6, 10, 0.5), (12, 10, 0.8), (20, 10, 0.9)])
+def test_interval_of_alpha_takes_items_of_a_task_as_one(tasks, each, clear):
+    """Judges are right in some tasks and guess in others: of single items it held the truth in 68%."""
+    case = PlantedCase("alpha", "", alpha_of_tasks_covers(tasks, each, clear), covers=True)
+    covered, printed = case.counted(60)
+    assert printed > 50 and case.holds(covered, printed)
+
+
+def test_items_of_one_judge_are_counted():
+    found = agreement.agreement([*pairs("11", "10"), {"a": "1"}, {"b": "0"}, {}])
+    assert (found.items, found.alone) == (2, 2)
+
+
 @pytest.mark.parametrize(("items", "accepted"), [(20, 0.5), (20, 0.95), (40, 0.95)])
 def test_intervals_of_a_rare_label_cover_where_they_are_printed(items, accepted):
     case = PlantedCase("alpha", "", alpha_covers(items, accepted, 0.9 if accepted == 0.5 else 0.98), covers=True)
@@ -117,7 +144,7 @@ def test_agreement_leaves_out_the_judge_of_a_dispute(ada, queue):
     dice = random.Random(7)
     independent, everyone = [], []
     for number in range(60):
-        review = Review.objects.create(queue=queue, episode=ended(ada, f"episode {number}"), worth=0)
+        review = Review.objects.create(queue=queue, episode=ended(ada, f"episode {number}", task_idx=number), worth=0)
         truth = dice.choice(["accept", "reject"])
         other = {"accept": "reject", "reject": "accept"}[truth]
         said = {name: truth if dice.random() < 0.8 else other for name in ("one", "two")}
@@ -138,3 +165,45 @@ def test_agreement_leaves_out_the_judge_of_a_dispute(ada, queue):
     assert found.figures == agreement.agreement(independent) and found.figures.judges == 2
     assert agreement.agreement(everyone).alpha > found.figures.alpha + 0.02
     assert {row["one"] for row in reports.judged(ada, queue).values()} == {"accept", "reject"}
+
+
+@pytest.mark.django_db
+def test_labels_of_two_asks_of_a_step_are_two_places(ada, queue):
+    """Both were one place: of two judges, one for each ask, the page said that they differ."""
+    label = schemas.define(ada, "cause", "Cause", "single", ["Tool", "Task"])
+    type(queue).objects.filter(pk=queue.pk).update(schemas=[label.pk])
+    queue.refresh_from_db()
+    one = ended(ada, "one")
+    review = Review.objects.create(queue=queue, episode=one, worth=0)
+    about = {"review": review, "episode": one, "decision": "accept", "author_kind": "human"}
+    Verdict.objects.create(author="ada", author_key=ada.key, **about)
+    labels = {"episode": one, "seq": 1, "label": "cause", "schema": label}
+    for author, ask, text in (("rita", "a1", "tool"), ("ron", "a2", "task")):
+        Annotation.objects.create(ask_id=ask, text=text, author=author, author_key=author, **labels)
+    (line,) = [each for each in reports.lines(ada, queue) if each.title == "Label Cause"]
+    assert (line.figures.items, line.figures.alone) == (0, 2)
+    page = as_person(ada).get(f"/reviews/agreement/?queue={queue.pk}", follow=True)
+    cells = re.findall(r'<td class="n">\s*(\w+)', page.content.decode().partition("Label Cause")[2])
+    assert cells[:2] == ["0", "2"], "a label of single judges has a line"
+
+
+@pytest.mark.django_db
+def test_ties_against_the_verifier_are_counted(ada, queue):
+    """Two people who differ have no majority: their episode was left out without a word."""
+    for number, decisions in enumerate((("accept", "accept"), ("accept", "reject"))):
+        one = ended(ada, f"episode {number}", task_idx=number)
+        review = Review.objects.create(queue=queue, episode=one, worth=0)
+        for name, decision in zip(("one", "two"), decisions, strict=True):
+            about = {"review": review, "episode": one, "decision": decision, "author_kind": "human"}
+            Verdict.objects.create(author=name, author_key=name, **about)
+    lines = {line.title: line for line in reports.lines(ada, queue)}
+    line = lines["People and verifier, verdict"]
+    assert (line.figures.items, line.tied, lines["People, verdict"].tied) == (1, 1, 0)
+    assert "1 tied" in as_person(ada).get(f"/reviews/agreement/?queue={queue.pk}", follow=True).content.decode()
+
+
+def test_gold_items_of_one_task_are_one_unit():
+    flags = [(task % 2 == 0, f"t{task}") for task in range(4) for _ in range(8)]
+    line = agreement.share_of_tasks(flags)
+    assert (line.part, line.of, line.low, line.high) == (16, 32, share(2, 4).low, share(2, 4).high)
+    assert agreement.share_of_tasks(flags[:8]).low is None and agreement.share_of_tasks([]).low is None

@@ -358,6 +358,15 @@ def test_verdict_next_takes_few_statements_for_both(ada, rita, queue, review, dj
     assert told["next"] == f"/projects/lab/reviews/{drawn}/"
 
 
+def test_page_of_a_queue_reads_nothing_twice(ada, rita, queue, review):
+    client, page = as_person(rita), f"/projects/lab/reviews/queues/{queue.pk}/"
+    client.get(page)
+    with CaptureQueriesContext(connection) as reads:
+        assert "Open" in html(client.get(page))
+    memberships = [read for read in reads if ' FROM "people_membership"' in read["sql"]]
+    assert len(memberships) == 2 and len(reads) <= 24  # the project of the address, and the list of all projects
+
+
 def test_shown_review_of_another_queue_is_not_claimed(ada, rita, queue, review):
     other = assigning.create_queue(ada, "Other")
     assigning.fill(ada, other.pk, Episode.objects.filter(pk=ended(ada, "two").pk))

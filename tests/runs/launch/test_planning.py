@@ -399,6 +399,8 @@ def test_task_of_two_versions_is_left_out_of_comparisons(ada, calls):
     found = compare_run(ada, plan.run_id)
     assert [arm.excluded for arm in found.arms] == [{"the pack was replaced during the run": 1}] * 2
     assert {one.task for one in found.tries if one.complete} == {"helpdesk_1/0"}
+    [card] = overview.cards(ada, [plan.run])
+    assert counts_of(card) == counts_of(overview.card_of(found)) and [arm.complete for arm in card.arms] == [1, 1]
 
 
 @pytest.mark.parametrize("word", ["\x00", "\ud800"])

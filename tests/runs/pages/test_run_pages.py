@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from django.utils import timezone
@@ -305,3 +306,5 @@ def test_matrix_names_what_is_compared_of_a_task(ada, arms, seeds, compared):
     page = re.sub(r"\s+", " ", html(client.get(f"/runs/{plan.pk}/")))
     assert "Every task in all arms" in page
     assert re.findall(r"Compare the (\w+) of a task", page) == [compared][: len(compared)]
+    levels = [int(level) for level in re.findall(r"<h(\d)", page.partition("<main")[2])]
+    assert all(below - level <= 1 for level, below in pairwise(levels)), levels

@@ -447,9 +447,9 @@ def test_correction_is_proven_by_a_fork(parent, ada, edo, rita):
     ended(made)
     Episode.every.filter(fork=made).update(policy_kind="model")
     assert "not shown" in part(ada, address), "a model that repeats itself"
-    branch = Episode.every.filter(fork=made, branch_arm="control").first()
-    own = {"seq": 99, "kind": "message", "role": "assistant", "content": "In other words.", "turn": 9}
-    branch.steps.create(seq=99, kind="message", body=json.dumps(own), at=branch.created_at)
+    for branch in Episode.every.filter(fork=made):
+        own = {"seq": 99, "kind": "message", "role": "assistant", "content": f"In words of {branch.pk}.", "turn": 9}
+        branch.steps.create(seq=99, kind="message", body=json.dumps(own), at=branch.created_at)
     assert "proven worse" in part(ada, address)
     assert "corrected 0 of 4, recorded 4 of 4, -100 points [" in part(ada, address)
     OutcomeHold.objects.create(episode=parent, actor_key=edo.key, by="r")

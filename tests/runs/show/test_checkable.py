@@ -102,7 +102,7 @@ def sampled(dice, mine, unread=0.0):
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
-@pytest.mark.parametrize("case", ["judged", "unread", "lost", "repaired", "few"])
+@pytest.mark.parametrize("case", ["judged", "unread", "lost", "repaired", "few", "shared"])
 def test_lines_without_the_errors_of_the_verifier_agree(seeds, case):
     dice = random.Random(f"{seeds} {case}")
     mine = drawn(dice, tasks=30 if case == "few" else 80, seeds=seeds, arms=ARMS, effect=0.2)
@@ -110,6 +110,12 @@ def test_lines_without_the_errors_of_the_verifier_agree(seeds, case):
     if case == "lost":
         ends = (CANCELLED, "infrastructure")
         mine = [replace(e, complete=None, excluded=dice.choice(ends)) if dice.random() < 0.02 else e for e in mine]
+    if case == "shared":
+        answer = {task: frozenset({f"a{place // 2}"}) for place, task in enumerate(dict.fromkeys(e.task for e in mine))}
+        mine = [replace(e, shared=answer[e.task]) if e.arm == "expert" else e for e in mine]
+        assert corrected.rate(mine, "expert", accepted) != corrected.rate(
+            [replace(e, shared=frozenset()) for e in mine], "expert", accepted
+        )
     first = [replace(e, complete=e.complete and dice.random() < 0.8) for e in mine] if case == "repaired" else None
     report = report_of(mine, ARMS, first, accepted)
     assert differences(report) == []

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runs.show import curve
+import pytest
+
+from bench.planted import shares
+from bench.planted.case import PlantedCase
+from runs.show import curve, gating
 from runs.show.curve import NEVER, Point
+from runs.statistics.compare import Try
+from runs.statistics.gating import DrawnDecision
 from runs.statistics.random_asking import RandomAsking
 
 
@@ -89,8 +95,44 @@ def test_curve_against_minutes_exists_where_people_answered():
 
 def test_interval_is_never_narrower_than_that_of_single_episodes():
     alike = {f"s{n}": [True, False] for n in range(10)}
-    low, high = curve.interval_of(alike, 10, 20)
+    low, high = curve.interval_of(alike)
     assert low < 0.3 and high > 0.7
     apart = {f"s{n}": [n % 2 == 0] * 10 for n in range(10)}
-    low, high = curve.interval_of(apart, 50, 100)
+    low, high = curve.interval_of(apart)
     assert low < 0.2 and high > 0.8, "episodes of a scenario are alike, so they count for less"
+
+
+@pytest.mark.parametrize("sizes", [[20], [20, 20], [60, 10, 10, 10, 10]])
+def test_few_scenarios_have_no_interval(sizes):
+    """Each episode alone counted: these covered 22 to 78%."""
+    assert curve.interval_of({f"s{n}": [True, False] * (size // 2) for n, size in enumerate(sizes)}) is None
+    assert curve.interval_of({f"s{n}": [True, False] * 10 for n in range(3)}) is not None
+
+
+@pytest.mark.parametrize("scenarios", [36, 72])
+def test_interval_takes_scenarios_with_one_answer_as_one(scenarios):
+    """Each alone counted: it held the truth in 72%."""
+    case = PlantedCase("curve", "", shares.curve_of_one_answer_covers(scenarios), covers=True)
+    covered, of = case.counted(100)
+    assert of == 100 and case.holds(covered, of)
+
+
+def test_decisions_of_scenarios_with_one_answer_are_of_one():
+    reads = {"s0": "a", "s1": "a", "s2": "b"}
+    tries = [
+        Try(f"{name}/0", name, "drawn", 0, place, complete=True, episode=name, shared=frozenset({answer}))
+        for place, (name, answer) in enumerate(reads.items())
+    ]
+    joined = gating.joined_by(tries)
+    assert joined == {"s0": "s0", "s1": "s0"}
+    decisions = [DrawnDecision(name, name, (), True, 0.2, True, joined=joined.get(name, "")) for name in reads]
+    assert [each.unit for each in decisions] == ["s0", "s0", "s2"]
+
+
+def test_arm_without_an_interval_says_why():
+    off, gate, *_ = POINTS
+    chart = curve.charts([off, replace(gate, interval=None)], "")["curve"]
+    few = "fewer than 3 scenarios without a common answer, or a few of them have most of the episodes."
+    assert f"<b>gate has no interval: {few}" in chart.note
+    assert [row[4] for row in chart.rows] == ["0% to 100%", "none"]
+    assert [one["mode"] for one in chart.figure["data"]] == ["lines", "markers", "markers"]

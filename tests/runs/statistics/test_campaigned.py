@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -88,6 +89,18 @@ def test_lost_branches_and_scripts_show_nothing():
     assert campaigned.finding(pairs_of([(3, 0)] * 12, lost=1)).cells[0].verdict == "better", "it holds whichever way"
     found = campaigned.finding(pairs_of([(4, 0)] * 12), fixed=True)
     assert not found.cells[0].verdict and "one observation" in found.sentences[0]
+
+
+def test_interval_holds_whichever_way_lost_branches_had_ended():
+    """A campaign without an effect, whose failed treated branches were erased: its interval left out 0."""
+    fair = [RootPair(f"{n}", "k", 0, ForkArm(4, 4, 2), ForkArm(4, 4, 1 + 2 * (n % 2))) for n in range(12)]
+    erased = [replace(pair, treated=ForkArm(4, 2, 2)) for pair in fair]
+    (cell,) = campaigned.finding(erased).cells
+    (whole,) = campaigned.finding(fair).cells
+    for before, now in ((whole.interval, cell.interval), (whole.together, cell.together)):
+        assert now[0] <= before[0] and before[1] <= now[1]
+    assert (cell.difference, cell.verdict) == (0.5, "")
+    assert cell.words.endswith("24 branches are without an outcome. The interval holds whichever way they had ended.")
 
 
 def test_a_place_without_outcomes_keeps_its_part_of_the_error():

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import datetime
 from itertools import product
 from math import comb
 
 import pytest
 
-from runs.statistics import forked
+from runs.statistics import forked, rereading
 from runs.statistics.forked import ForkArm
+from runs.statistics.paired import hull, newcombe
+from runs.statistics.sentences import span_text
+from runs.statistics.worth import ChangePrior
 
 CHANGED, KEPT = forked.labels({"call": {}})
 
@@ -94,10 +98,41 @@ def test_lost_branches_must_not_matter():
     """8 of 8 against 1 of 6 is shown, and two lost ones could have been complete."""
     shown = forked.finding(ForkArm(8, 8, 8), ForkArm(8, 6, 1), CHANGED, KEPT)
     assert shown.verdict == "better" and "2 branches are without an outcome" in shown.sentence
+    assert shown.interval[0] > 0
     hidden = forked.finding(ForkArm(8, 8, 8), ForkArm(8, 6, 3), CHANGED, KEPT)
-    assert hidden.p < 0.05 and hidden.verdict == ""
+    assert 0.05 < hidden.p < 0.1 and hidden.verdict == "", "the p had they ended against it"
     none = forked.finding(ForkArm(2, 0, 0), ForkArm(2, 2, 2), CHANGED, KEPT)
     assert none.sentence.endswith("An arm has no outcome, so nothing can be compared.")
+
+
+def test_interval_holds_whichever_way_lost_branches_had_ended():
+    """Who erases failures of an arm had seen them: the interval of the others alone leaves out the truth."""
+    lost = forked.finding(ForkArm(8, 5, 5), ForkArm(8, 8, 4), CHANGED, KEPT)
+    for won in range(5, 9):
+        low, high = newcombe(won, 8, 4, 8)
+        assert lost.interval[0] <= low and high <= lost.interval[1]
+    assert lost.sentence.endswith("3 branches are without an outcome. The interval holds whichever way they had ended.")
+    assert len(lost.ways) == 2 and finding(8, 8, 4, 8).ways == ()
+
+
+def test_worth_is_the_smallest_of_all_ways_to_count():
+    shown = forked.finding(ForkArm(8, 6, 6), ForkArm(8, 8, 0), CHANGED, KEPT)
+    assert shown.verdict == "better"
+    plain, read = (rereading.worth(one, ChangePrior(), ChangePrior()) for one in (replace(shown, ways=()), shown))
+    assert read.mean < plain.mean and read.low < plain.low and read.high >= plain.high and read.wrong > plain.wrong
+
+
+def test_branches_that_went_on_alike_count_once():
+    all_of, once = finding(8, 8, 1, 8), finding(3, 3, 1, 4)
+    read = forked.with_alike(all_of, once)
+    assert (all_of.verdict, read.verdict, read.interval) == ("better", "", hull(all_of.interval, once.interval))
+    assert ": not shown." in read.sentence and span_text(read.interval) in read.sentence
+    assert read.sentence.endswith(
+        "9 branches went on exactly like another one of the same arm. Counted once: 3 of 3 against 1 of 4; the "
+        "interval holds both."
+    )
+    still = forked.with_alike(finding(16, 16, 1, 16), finding(8, 8, 1, 8))
+    assert still.verdict == "better" and still.ways
 
 
 def test_forks_of_one_tree_share_their_error():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -54,6 +55,23 @@ def test_scenario_is_never_fitted_on_and_judged_by():
     for inside, outside in gating._folds(rows(100, needs=True)):
         assert outside and not {one.scenario for one in inside} & {one.scenario for one in outside}
     assert sum(len(outside) for _, outside in gating._folds(rows(100, needs=True))) == 100
+
+
+def test_scenarios_of_one_answer_are_one_unit_of_a_gate():
+    """Three of 18 scenarios share an answer: they are fitted on together, and are one value of the jackknife."""
+    joined = {f"s{place}": "s0" for place in range(3)}
+    some = [replace(one, scenario=f"s{place % 18}") for place, one in enumerate(rows(360, needs=True))]
+    some = [replace(one, joined=joined.get(one.scenario, "")) for one in some]
+    for inside, outside in gating._folds(some):
+        assert not {one.unit for one in inside} & {one.unit for one in outside}
+    assert len(fit(some).gate.card["scenarios"]) == 18
+    # the joined ones differ from the others alike, which scenarios alone take for chance
+    scores = [(one, 0.5 if one.joined else 0.0) for one in some]
+    alone = gating._value([(replace(one, joined=""), score) for one, score in scores]).interval
+    together = gating._value(scores).interval
+    assert together[1] - together[0] > 1.3 * (alone[1] - alone[0])
+    few = [replace(one, joined="s0") for one in some if one.scenario in joined]
+    assert "scenario that shares no answer" in lacking(few)
 
 
 def test_what_a_fit_lacks_is_said():

@@ -261,6 +261,34 @@ def test_contrast_is_priced_by_differences_of_tasks():
     assert found.price.interval[0] < 2.2 / 0.6 < found.price.interval[1]
 
 
+def test_price_takes_tasks_that_share_an_answer_as_one():
+    """Ten answers, each to six tasks that came out alike, are ten draws, not sixty."""
+    minutes, gains = [2.0, 4.0, 6.0, 8.0, 5.0, 5.0, 3.0, 7.0, 4.0, 6.0], [1.0, 0.5] * 5
+    answers = price(minutes, gains, is_shown=True)
+    joined = [[unit + 10 * number for number in range(6)] for unit in range(10)]
+    found = price(minutes * 6, gains * 6, is_shown=True, joined=joined)
+    assert found.interval == pytest.approx(answers.interval) and found.per_success == answers.per_success
+    alone = price(minutes * 6, gains * 6, is_shown=True)
+    assert alone.interval[0] > found.interval[0] and alone.interval[1] < found.interval[1]
+    hidden = price(minutes * 6, [1.0, -0.9] * 30, is_shown=False, joined=joined)
+    assert hidden.interval is None and hidden.least < 5 / 0.05
+
+
+def test_price_of_a_run_knows_which_tasks_share_an_answer():
+    def priced(shares):
+        tries = []
+        for task in range(36):
+            read = frozenset({f"{task // 4}"} if shares else ())
+            won, minutes = task // 4 % 3 != 0, 60.0 * (3 + task // 4 % 5)
+            about = {"task": f"{task}", "scenario": f"{task}", "seed": 0, "position": task}
+            tries.append(Try(arm="baseline", complete=False, **about))
+            tries.append(Try(arm="expert", complete=won, human_s=minutes, shared=read, **about))
+        return contrasts(tries, statements(("baseline", "expert"), "baseline"))[0].price
+
+    (low, high), (least, most) = priced(False).interval, priced(True).interval
+    assert least < low and high < most
+
+
 def test_price_of_a_success_covers_at_33_tasks():
     """Printed for shown gains alone it covered 72%: a gain that is shown is often too large by chance."""
     covered = printed = 0

@@ -68,6 +68,7 @@ def loaded(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str], fl
     return folder / "var", *manage(folder / "var", "loadpack", str(folder / "rows"))
 
 
+@pytest.mark.long
 def test_loadpack_reports_hostile_rows_and_lives(loaded):
     _var, done, peak_mb = loaded
     assert done.returncode == 0 and "Traceback" not in done.stdout, done.stdout
