@@ -46,30 +46,32 @@ const deliver = (path, given) => {
 /** @type {(draft: import("../forms/drafts.js").Words, version: number) => ReturnType<typeof post>} */
 const keep = ({ text, calls, decision }, version) => deliver(page.dataset.keep, { text, tool_calls: writeExact(calls || []), version, ...(decision && { decision: writeExact(decision) }) });
 
-/** Save what only this device has on the server, before the page asks about it. */
+/** Save what only this device has on the server, and return whether the page is shown again with it. */
 async function rescue(store) {
   const kept = store.all().filter((one) => !isEmpty(one)).sort((a, b) => (b.version || 0) - (a.version || 0) || b.at - a.at);
   for (const mine of kept) {
     let { ok, error } = await keep(mine, mine.version || 0);
     if (error?.draft) ({ ok, error } = await keep(joined(error.draft, mine), error.draft.version));
-    if (!ok) return; // the next load tries again; the text is still on this device
+    if (!ok) return false; // the next load tries again; the text is still on this device
   }
   store.clear();
   if (kept.length) showAgain();
+  return kept.length > 0;
 }
 
 /**
  * Offer to save (y) or discard (n) a text that was not sent before the ask closed.
  * @param {import("../forms/drafts.js").Store} store
  */
-export function startUnsent(store) {
-  rescue(store);
+export async function startUnsent(store) {
   const form = document.querySelector("form[data-unsent]");
-  if (!form) return;
-  bind("keep", () => form.requestSubmit());
+  if (!form) return void rescue(store);
+  form.inert = true; // a decision is on all that this device has, and the page that shows it comes first
+  bind("keep", () => form.requestSubmit(), () => !form.inert);
   bind("discard", async () => {
     const { ok, error } = await deliver(page.dataset.keep, { text: "", version: form.dataset.version });
     if (ok) showAgain();
     else say(error.message, true);
-  });
+  }, () => !form.inert);
+  form.inert = await rescue(store);
 }

@@ -211,7 +211,8 @@ async def test_a_call_whose_line_broke_goes_on_after_its_last_event(raw, edo):
     body = asking("Into which one?", 7)
     body["params"]["_meta"] = {"progressToken": "p"}
     async with raw.stream("POST", "/mcp", json=body, headers=session) as broken:
-        async for line in broken.aiter_lines():
+        lines = broken.aiter_lines()  # kept: the line breaks with its last reader
+        async for line in lines:
             if line.startswith("id: "):
                 last = line[4:]
                 break
