@@ -4,8 +4,8 @@
 they are verified, and the demonstrations; *alone* is the same without anyone to ask. 4. *dpo*: pairs of actions at one
 state. 5. *grpo*: rollouts on the environment server, drawn by llama.cpp.
 
-SEED, DESKS and HELD (desks of TASKS tasks each), STEPS (optimizer steps of a round), ROLLOUTS (of a task, for *ask*),
-ROUNDS, MINUTES (no round begins later), STATE and REPORT are read from the environment. A stopped call goes on.
+SEED, DESKS and HELD (desks of TASKS tasks each), STEPS (optimizer steps of a round), ROLLOUTS (of every third task, for
+*ask*), ROUNDS, MINUTES (no round begins later), STATE and REPORT are read from the environment. A stopped call goes on.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Rounds:
     def _sampled(self, name: str, help_of: dict[str, Any]) -> dict[str, Any] | None:
         arms = [{"name": name, "policy": "model:sft", "options": DRAWN, **help_of}]
         with self.lab.serving("sft"):
-            run = self.lab.run(f"rollouts {name}", self.lab.tasks, arms, seeds=self.size.rollouts)
+            run = self.lab.run(f"rollouts {name}", self.lab.tasks[::3], arms, seeds=self.size.rollouts)
         self.rolled.append(run)
         rows, dataset = self.lab.export(name, "sft", {"run": [self.demos, run]})
         return self._learned(name, "sft", "sft", rows, dataset)
@@ -125,7 +125,7 @@ class Rounds:
         names = ["base", *self.done]
         arms = [{"name": name, "policy": f"model:{name}", "options": GREEDY, **ASKING} for name in names]
         with self.lab.serving(*names):
-            run = self.lab.run(f"held out, {' '.join(names)}", self.lab.held, arms, control="base", parallel=len(names))
+            run = self.lab.run(f"held out, {' '.join(names)}", self.lab.held, arms, control="base", parallel=2 * len(names))
         return self.lab.comparison(run)
 
 

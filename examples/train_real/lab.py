@@ -34,6 +34,10 @@ GREEDY, DRAWN = {"temperature": 0.0, "max_tokens": NEW_TOKENS}, {"temperature": 
 TURN_S = 1800
 """How long a turn may take: cores that others use write some tokens a second."""
 STOP_S = 120
+SLOTS = 4
+"""Conversations of a model's server that share each reading of its weights."""
+SHARE = {"dpo": 3, "grpo": 2}
+"""A step of these takes as long as so many of SFT, so they take fewer."""
 NAMES = ("base", "sft", "ask", "alone", "dpo", "grpo")
 Say = Callable[[str], None]
 
@@ -95,7 +99,8 @@ class Lab:
     @contextlib.contextmanager
     def serving(self, *names: str) -> Iterator[dict[str, str]]:
         """Serve these rounds' models, and return their addresses."""
-        servers = {name: self._server(name) for name in dict.fromkeys(names)}
+        threads = max(1, len(os.sched_getaffinity(0)) // len(set(names)))
+        servers = {name: self._server(name, threads) for name in dict.fromkeys(names)}
         try:
             yield {name: _address(server) for name, server in servers.items()}
         finally:
@@ -103,9 +108,9 @@ class Lab:
                 server.terminate()
                 server.wait(60)
 
-    def _server(self, name: str) -> subprocess.Popen[str]:
+    def _server(self, name: str, threads: int) -> subprocess.Popen[str]:
         command = [sys.executable, "manage.py", "model", "serve", str(self.file_of(name))]
-        command += ["--port", str(self.ports[name])]
+        command += ["--port", str(self.ports[name]), "--threads", str(threads), "--slots", str(SLOTS)]
         return subprocess.Popen(
             command,
             cwd=ROOT,
@@ -172,7 +177,7 @@ class Lab:
             file = self.state / f"{name}.jsonl"
             file.write_text("".join(json.dumps(row) + "\n" for row in rows))
             self._learner(kind, "--begin", self.folder_of(begin), "--rows", file, "--out", out,
-                          "--steps", self.size.steps, "--seed", self.size.seed)  # fmt: skip
+                          "--steps", self.size.steps // SHARE.get(kind, 1), "--seed", self.size.seed)  # fmt: skip
         if not self.file_of(name).exists():
             words = self.product.manage(
                 "model", "convert", str(out), str(self.file_of(name)), "--like", str(packaged())
@@ -187,7 +192,8 @@ class Lab:
             self._learner("base", "--out", self.folder_of("base"))
 
     def _learner(self, *words: Any) -> None:
-        environment = {**self.product.environment, "OMP_NUM_THREADS": "1"}
+        # threads that spin take the core from other work
+        environment = {**self.product.environment, "OMP_WAIT_POLICY": "PASSIVE"}
         command = [sys.executable, "-m", "examples.train_real.learner", *map(str, words), "--parent", str(os.getpid())]
         subprocess.run(command, cwd=ROOT, env=environment, check=True)
 
@@ -295,7 +301,7 @@ def lab(state: Path, names: Sequence[str], size: Size, say: Say) -> Iterator[Lab
     for name, port in ports.items():
         prefix = f"AWMWEB_AGENT_{name.upper()}_"
         settings |= {f"{prefix}BASE_URL": f"http://127.0.0.1:{port}/v1", f"{prefix}MODEL": name}
-        settings |= {f"{prefix}TIMEOUT_S": str(TURN_S), f"{prefix}PARALLEL": "1"}
+        settings |= {f"{prefix}TIMEOUT_S": str(TURN_S), f"{prefix}PARALLEL": str(SLOTS)}
     with alone(state), product(state / "product", **settings) as running:
         say("the product is ready")
         yield Lab(running, state, ports, size, say)

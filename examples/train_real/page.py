@@ -57,7 +57,8 @@ def part_of(
     held = comparison["arms"][0]["complete"] + comparison["arms"][0]["others"]
     return [
         f"- Size: {size['desks']} desks of {size['tasks']} tasks to train on, {held} held-out tasks that count, "
-        f"{size['steps']} optimizer steps a round, {size['rollouts']} rollouts of a task in *ask* and *alone*.",
+        f"{size['steps']} optimizer steps a round, {size['rollouts']} rollouts of "
+        "every third task in *ask* and *alone*.",
         f"- {seconds / 60:.0f} minutes in all on {os.cpu_count()} cores with a load of {os.getloadavg()[2]:.0f} "
         "(the mean of fifteen minutes, with other work): above the number of cores, all times are longer than on a "
         "quiet machine.",
