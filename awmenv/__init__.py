@@ -18,6 +18,8 @@ process.
     spans      spans of our processes, for a collector
     kept       databases of interrupted worlds
     client     a client of environment servers
+    sent       addresses, batches, refusals
+    repeated   calls that are made again
     batches    clients that share a connection
     offers     what a plain OpenEnv server offers
     plain      a client of plain OpenEnv servers

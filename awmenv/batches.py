@@ -20,8 +20,9 @@ from typing import Any, Self
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from awmenv.client import EnvironmentClient, connected, fitting, socket_url
+from awmenv.client import EnvironmentClient, connected
 from awmenv.errors import ServerTimeout, SessionLost
+from awmenv.sent import fitting, socket_url
 
 CLOSE_S = 30.0
 

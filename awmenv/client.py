@@ -14,16 +14,13 @@ world, repeats the episode's calls, and goes on only if they bring what they bro
 import asyncio
 import contextlib
 import functools
-import hashlib
-import itertools
 import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any, Self, TypeVar
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
@@ -31,7 +28,6 @@ from websockets.frames import CloseCode
 
 from awmenv import spans
 from awmenv.errors import (
-    AwmenvError,
     CapacityReached,
     Diverged,
     ResetFailed,
@@ -43,46 +39,17 @@ from awmenv.errors import (
     WorldLost,
 )
 from awmenv.models import Observation, SessionState, Tool, kind_of, one_line
+from awmenv.repeated import OTHER_DATABASE, Made, Restored, difference_of, digest_of
+from awmenv.sent import MOST, fitting, refusal_of, socket_url
 
 log = logging.getLogger(__name__)
 Found = TypeVar("Found")
 MAX_FRAME = 128 * 1024 * 1024
-MAX_REASON = 10_000
-"""The most of an error's words: a server can send a whole frame of them."""
 RESTORES_A_CALL, RESTORES = 2, 5
 """Lost worlds in a call, and in an episode, after which it ends: the calls themselves may be the cause."""
-OTHER_DATABASE = "leaves another database"
 RESTORE_PATIENCE_S = 60.0
 PING_S = 20.0
 PONG_S = 60.0
-MOST = 64
-"""Messages of a batch, as the server takes them."""
-MOST_SIZE, MOST_VALUES = 200_000, 4_000
-"""Characters and values of a batch, below the server's limits of a message."""
-
-
-@dataclass(frozen=True)
-class Made:
-    """One call of an episode: its request, a digest of its visible result, and the server's mark if the world is
-    recorded."""
-
-    name: str
-    arguments: dict[str, Any]
-    seen: str = ""
-    mark: dict[str, Any] | None = None
-
-
-@dataclass
-class Restored:
-    """The result of restoring a world: the number of repeated `calls`, and the lowest grade among them.
-
-    *exact*: every result and every byte of the database. *content*: every result and every changed row. *database*:
-    every result and the last database, which was replaced by a snapshot. `difference` is the first one.
-    """
-
-    calls: int = 0
-    grade: Literal["exact", "content", "database"] = "exact"
-    difference: str = ""
 
 
 class EnvironmentClient:
@@ -212,7 +179,7 @@ class EnvironmentClient:
         """
         made = dict(arguments or {})
         observation = await self._surely(lambda: self._call(name, made))
-        self._made.append(Made(name, made, _digest(observation), observation.metadata.get("mark")))
+        self._made.append(Made(name, made, digest_of(observation), observation.metadata.get("mark")))
         return observation
 
     async def _call(self, name: str, arguments: dict[str, Any], mark: Mapping[str, Any] | None = None) -> Observation:
@@ -343,7 +310,7 @@ class EnvironmentClient:
 
     def _compare(self, call: Made, observation: Observation) -> None:
         number, mark = len(self._made) + 1, observation.metadata.get("mark") or {}
-        problem = _difference(call, observation, self.restored)
+        problem = difference_of(call, observation, self.restored)
         here = f"{call.name}, call {number}, {problem or OTHER_DATABASE}"
         if problem and not (self._restores and problem == OTHER_DATABASE):
             raise Diverged(f"The world cannot be restored: {self._unlike or here}.")
@@ -354,7 +321,7 @@ class EnvironmentClient:
         elif problem:
             self._unlike = self._unlike or here
         self.restored.calls += 1
-        self._made.append(call if call.seen else replace(call, seen=_digest(observation)))
+        self._made.append(call if call.seen else replace(call, seen=digest_of(observation)))
 
     async def verify(self, final_answer: str | None = None, mode: str = "code") -> Observation:
         """Seal the episode and run its verifier. Called again, the server returns the stored result."""
@@ -463,7 +430,7 @@ class EnvironmentClient:
         if kind == answer_kind and isinstance(data, dict):
             return data
         if kind == "error" and isinstance(data, dict):
-            raise _refusal(data)
+            raise refusal_of(data)
         await self._lose(f"the environment server replied {one_line(repr(kind))}, expected {answer_kind!r}")
         raise SessionLost(self._lost)
 
@@ -490,77 +457,8 @@ async def connected(
         raise ServerUnreachable(f"Cannot reach the environment server at {url}: {why}") from error
 
 
-def fitting(messages: Iterable[str]) -> int:
-    """Return how many of these messages fit a batch; one that is too long for company goes alone."""
-    taken, size, values = 0, 0, 0
-    for written in itertools.islice(messages, MOST):
-        # at least as many values as the message has: each of them follows one of these signs
-        size, values = size + len(written), values + sum(written.count(sign) for sign in ",:[{")
-        if taken and (size > MOST_SIZE or values > MOST_VALUES):
-            break
-        taken += 1
-    return taken
-
-
 def _present(observation: Observation) -> Observation:
     """Return the result of a call. Raises `WorldLost` if its world ended from outside."""
     if observation.metadata.get("world") == "lost":
         raise WorldLost(observation.error or "the environment was lost")
     return observation
-
-
-def _refusal(data: dict[str, Any]) -> AwmenvError:
-    code, message = str(data.get("code", "")).lower(), str(data.get("message", "refused"))
-    if details := _details(data.get("errors")):
-        message = f"{message}: {details}"
-    message = message[:MAX_REASON]
-    if code == "capacity_reached":
-        most = data.get("max_sessions")
-        return CapacityReached(message, code, most if type(most) is int and most > 0 else None)
-    refused = ServerRefused(message, code or "environment_error")
-    refused.errors = data["errors"][:20] if isinstance(data.get("errors"), list) else []
-    return refused
-
-
-def _details(errors: Any) -> str:
-    """Return the first of the errors that a server names beside its message: where, and what."""
-    details = [one for one in errors[:5] if isinstance(one, dict)] if isinstance(errors, list) else []
-    return "; ".join(
-        f"{'.'.join(str(part) for part in place)} {one_line(str(detail.get('msg', '')))}".strip()
-        for detail in details
-        if isinstance(place := detail.get("loc", ()), list | tuple)
-    )
-
-
-def socket_url(url: str) -> str:
-    """Turn `http://host:port` into the address of its `/ws`. An address whose path ends in /ws is unchanged."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
-    path = parts.path.rstrip("/")
-    return urlunsplit(parts._replace(scheme=scheme, path=path if path.endswith("/ws") else f"{path}/ws"))
-
-
-def _difference(call: Made, observation: Observation, restored: Restored) -> str:
-    """Return how the result of a repeated call differs, in words; empty if it does not. Records a lower grade."""
-    mark = observation.metadata.get("mark") or {}
-    if call.seen and _digest(observation) != call.seen:
-        return "brings something else now"
-    if call.mark is None or not mark:
-        return ""
-    if mark.get("answer") != call.mark.get("answer"):
-        return "brings something else now"
-    if mark.get("database") == call.mark.get("database"):
-        return ""
-    rows = call.mark.get("rows")
-    if not rows or mark.get("rows") != rows:
-        return OTHER_DATABASE
-    if restored.grade == "exact":
-        restored.grade = "content"
-        restored.difference = f"{call.name}, call {restored.calls + 1}: the same rows, other bytes"
-    return ""
-
-
-def _digest(observation: Observation) -> str:
-    """Hash the visible part of a call's result."""
-    came = json.dumps([observation.error, observation.tool_result], sort_keys=True)
-    return hashlib.sha256(came.encode()).hexdigest()

@@ -28,7 +28,8 @@ import httpx
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from awmenv.client import EnvironmentClient, Made  # noqa: E402
+from awmenv.client import EnvironmentClient  # noqa: E402
+from awmenv.repeated import Made  # noqa: E402
 from tests.running import Product, product, until  # noqa: E402
 
 READ = ("get_ticket", {"ticket_id": 1025})

@@ -44,7 +44,15 @@ MAY_IMPORT = {
     "runs": {
         *("people", "episodes", "reviews", "experts", "awmclient"),
         *("awmenv.attesting", "awmenv.blockers", "awmenv.client", "awmenv.errors", "awmenv.health", "awmenv.models"),
-        *("awmenv.offers", "awmenv.packs", "awmenv.plain", "awmenv.spans", "awmenv.worlds"),
+        *(
+            "awmenv.offers",
+            "awmenv.packs",
+            "awmenv.plain",
+            "awmenv.repeated",
+            "awmenv.sent",
+            "awmenv.spans",
+            "awmenv.worlds",
+        ),
     },
     "exports": {
         *("people", "episodes", "reviews", "experts", "runs", "curriculum"),
@@ -156,7 +164,7 @@ CLIENT_FLOORS = (
     {"loop"},
     {"testing", "adapters.transcript", "adapters.missing"},
     {"adapters.atif_steps"},
-    {"adapters.recording", "adapters.pausing"},
+    {"adapters.recording", "adapters.pausing", "adapters.openenv_worlds"},
     {"adapters"},
     {"adapters.openenv_collect", "adapters.openenv_harbor", "hooks", "checking"},
     {
@@ -178,7 +186,7 @@ FRAMEWORKS = {"agents": "openai_agents", "langchain_core": "langgraph", "langgra
     name: name for name in ("ag_ui", "harbor", "pydantic_ai", "smolagents", "inspect_ai")
 }
 """Packages of agent frameworks, each with the adapter that imports it; no other module does."""
-OPENENV = {f"awmclient.adapters.{name}" for name in ("openenv", "openenv_collect", "openenv_harbor")}
+OPENENV = {f"awmclient.adapters.{name}" for name in ("openenv", "openenv_worlds", "openenv_collect", "openenv_harbor")}
 """The modules of the client that import openenv, on which the environment server stands, too."""
 SERVER_SIDE = {"django", "channels", "celery", "ninja", "psycopg", "redis"}
 LATE = {

@@ -13,6 +13,7 @@ A module imports its framework when it is imported itself, so the client needs n
     langgraph        LangGraph and LangChain
     openai_agents    the OpenAI Agents SDK
     openenv          the harness of OpenEnv
+    openenv_worlds   sessions of an environment server
     openenv_collect  its command `openenv collect`
     harbor           trials of Harbor
     atif_steps       their trajectories, as steps

@@ -10,30 +10,25 @@ with SyncHttpDashboard(url, token) as dash:
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import SimpleNamespace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack, overload
-
-import httpx
 
 from awmclient.adapters import recording
 from awmclient.adapters.missing import missing
+from awmclient.adapters.openenv_worlds import AwmSession, AwmSessions, heard, last_words, refused
 from awmclient.choosing.captures import CAPTURE, CapturedTurn, CaptureMarks, turn_of, turns_of
 from awmclient.client.bodies import EpisodeFields
 from awmclient.client.sync import SyncHttpDashboard
 from awmclient.errors import MalformedCall
 from awmclient.nouns.tools import ASK_SPEC
 from awmclient.nouns.values import ASK_TOOL
-from awmclient.record.observations import TRACEBACK, signals_of
 from awmclient.words.conversation import as_text
 from awmclient.words.thinking import read_reasoning
 from awmclient.words.toolcalls import Call, is_reserved, native_calls, unknown_tool
 
 try:
     from openenv.core.env_server.mcp_types import Tool
-    from openenv.core.generic_client import GenericEnvClient
     from openenv.core.harness import (
         HarnessAdapter,
         HarnessRolloutResult,
@@ -50,10 +45,10 @@ except ImportError as error:
     raise missing("OpenEnv", "openenv", error) from error
 
 log = logging.getLogger(__name__)
+__all__ = ["AwmSession", "AwmSessions", "listening", "with_expert"]
 Trace = Callable[[], Any]
 COMPLETE_AT = 1.0
 """The reward from which an outcome is *complete* if the session does not name its type."""
-NO_VERIFIER, JUDGE_ERROR = "no_verifier", "judge_error"
 
 
 @overload
@@ -128,7 +123,7 @@ class ExpertSession(ResourceSession):
         )
         # an environment's own tool of a reserved name would replace ours, or be a control tool
         self._tools = shown
-        system, users = _heard(self._messages)
+        system, users = heard(self._messages)
         about: dict[str, Any] = {"environment": "openenv", "expert": "plain", **_about(session), **fields}
         about["tools"] = [
             {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in shown
@@ -159,7 +154,7 @@ class ExpertSession(ResourceSession):
             return ToolResult(data=as_text(self._record.now(asked)))
         if is_reserved(name):
             self._record.now(self._record.came(call, error=unknown_tool(name)))
-            return _refused(unknown_tool(name))
+            return refused(unknown_tool(name))
         try:
             result = self.session.call_tool(name, arguments)
         except Exception as error:
@@ -177,7 +172,7 @@ class ExpertSession(ResourceSession):
         """Return the model step with a record of what the model reads and says, and of its token IDs."""
 
         def step(messages: list[Message], tools: list[Tool], sampling: dict[str, Any]) -> ModelStepResult:
-            self._record.now(self._record.heard(*_heard(messages)))
+            self._record.now(self._record.heard(*heard(messages)))
             try:
                 model_reply = model_step(messages, tools, sampling)
             except Exception as error:
@@ -225,7 +220,7 @@ class ExpertSession(ResourceSession):
         self._untraced = ""
         for turn in self._marks.fresh(turns):
             if turn.is_agent:
-                self._record.now(self._record.heard(*_heard(turn.request.get("messages") or ())))
+                self._record.now(self._record.heard(*heard(turn.request.get("messages") or ())))
                 self._said += 1
                 content, reasoning = read_reasoning(turn.message)
                 self._say(content, _decided(turn.message), meta=turn.meta, reasoning=reasoning)
@@ -235,7 +230,7 @@ class ExpertSession(ResourceSession):
         if self._found is not None:
             return self._found
         self._close_trace()
-        answer = _last_words(transcript)
+        answer = last_words(transcript)
         if not self._said and answer is not None:
             # without `listening`, the last words are in the transcript alone
             self._say(answer, ())
@@ -315,20 +310,6 @@ def _as_turns(trace: Any) -> list[CapturedTurn]:
     return trace if is_ours else turns_of(trace)
 
 
-def _heard(messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
-    """Return the system prompt and what users said."""
-    pairs = [(str(one.get("role")), _content_text(one.get("content"))) for one in messages]
-    return "\n\n".join(text for role, text in pairs if role == "system"), [
-        text for role, text in pairs if role == "user"
-    ]
-
-
-def _content_text(content: Any) -> str:
-    if isinstance(content, list):
-        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
-    return str(content or "")
-
-
 def _decided(message: Mapping[str, Any]) -> list[Call]:
     try:
         return native_calls(message.get("tool_calls") or [])
@@ -336,20 +317,9 @@ def _decided(message: Mapping[str, Any]) -> list[Call]:
         return []
 
 
-def _last_words(transcript: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the agent's answer: its last message, if it makes no call."""
-    replies = [one for one in transcript if one.get("role") == "assistant"]
-    return _content_text(replies[-1].get("content")) if replies and not replies[-1].get("tool_calls") else None
-
-
 def _words_of(error: BaseException) -> str:
     # `str` of a KeyError quotes its text
     return str(error.args[0]) if isinstance(error, KeyError) and error.args else f"{error}" or type(error).__name__
-
-
-def _refused(words: str) -> ToolResult:
-    # harnesses show the model the data alone
-    return ToolResult(data=f"Error: {words}", error=words)
 
 
 def _outcome(verdict: VerifyResult) -> dict[str, Any] | None:
@@ -405,174 +375,3 @@ class _Listening(HarnessAdapter):
 def listening(adapter: HarnessAdapter) -> HarnessAdapter:
     """Return the harness adapter with a record of the model's words and token IDs, for sessions of `with_expert`."""
     return _Listening(adapter)
-
-
-class AwmSession(ResourceSession):
-    """One task on an environment server of awmweb: the agent's tools, and the verifier for `verify`.
-
-    Control tools are out of reach: the server knows them only with a key that no one else has.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        scenario: str,
-        task_idx: int,
-        *,
-        seed: int | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_s: float = 300.0,
-    ) -> None:
-        self._client = GenericEnvClient(url, headers=dict(headers or {}), message_timeout_s=timeout_s).sync()
-        self._key = secrets.token_hex(16)
-        self._found: VerifyResult | None = None
-        self.signals: dict[str, Any] = {}
-        """What the server said beside the last result, for the record only: rewards, and which rows changed."""
-        try:
-            self._begin(scenario, task_idx, seed)
-        except BaseException:
-            self._client.close()
-            raise
-
-    def _begin(self, scenario: str, task_idx: int, seed: int | None) -> None:
-        chosen = {"scenario": scenario, "task_idx": task_idx, **({"seed": seed} if seed is not None else {})}
-        seen = self._client.reset(**chosen, control_key=self._key, state_diff=True).observation
-        if seen.get("reward_type") == "reset_error" or not seen.get("task"):
-            raise ValueError(f"{scenario}/{task_idx}: {seen.get('error') or 'there is no such task'}")
-        self.task = str(seen["task"])
-        version = (seen.get("metadata") or {}).get("scenario_digest")
-        self.about = {**chosen, "environment": "awm", **({"scenario_digest": version} if version else {})}
-        listed = self._client.step({"type": "list_tools"}).observation.get("tools") or []
-        self._tools = [
-            Tool(
-                name=tool["name"],
-                description=tool.get("description") or "",
-                input_schema=tool.get("input_schema") or {},
-            )
-            for tool in listed
-            if not is_reserved(tool["name"])
-        ]
-
-    def initial_messages(self) -> list[Message]:
-        return [{"role": "user", "content": self.task}]
-
-    def list_tools(self) -> list[Tool]:
-        return list(self._tools)
-
-    def call_tool(self, name: str, arguments: dict[str, Any]) -> ToolResult:
-        # refused here in any spelling, and by the server without the key
-        if is_reserved(name):
-            self.signals = {"reward_type": "tool_not_found"}
-            return _refused(unknown_tool(name))
-        seen = self._called(name, arguments)
-        if seen.error is not None:
-            return _refused(seen.error)
-        return ToolResult(data=as_text(seen.tool_result), done=seen.done)
-
-    def _called(self, name: str, arguments: Mapping[str, Any]) -> SimpleNamespace:
-        request = {"type": "call_tool", "tool_name": name, "arguments": dict(arguments)}
-        result = self._client.step(request)
-        seen, about = result.observation, result.observation.get("metadata") or {}
-        error = seen.get("error")
-        observation = SimpleNamespace(
-            reward=result.reward,
-            done=bool(result.done),
-            reward_type=seen.get("reward_type"),
-            error=str(error) if error is not None else None,
-            tool_result=seen.get("tool_result"),
-            state_diff=about.get("state_diff"),
-            whole=seen,
-        )
-        trace = str(about.get("detail") or "")[-TRACEBACK:]
-        kind = {"reward_type": observation.reward_type} if observation.reward_type else {}
-        self.signals = {**kind, **signals_of(observation), **({"meta": {"traceback": trace}} if trace else {})}
-        return observation
-
-    def verify(self, transcript: list[Message], final_state: Any | None = None) -> VerifyResult:
-        """Run the task's verifier, once. `env_reward` is None if there is none, or if it failed."""
-        if self._found is None:
-            arguments = {"control_key": self._key, "final_answer": _last_words(transcript) or ""}
-            seen = self._called("verify", arguments)
-            if seen.reward_type == NO_VERIFIER:
-                seen = self._called("verify", {**arguments, "verifier_mode": "sql"})
-            is_judged = seen.reward is not None and seen.reward_type not in (NO_VERIFIER, JUDGE_ERROR)
-            statement = (seen.whole.get("metadata") or {}).get("attestation")
-            self._found = VerifyResult(
-                env_reward=float(seen.reward) if is_judged else None,
-                done=True,
-                metrics={"reward_type": seen.reward_type},
-                artifacts={
-                    "verify_result": seen.whole.get("verify_result"),
-                    **({"attestation": statement} if statement else {}),
-                },
-            )
-        return self._found
-
-    def close(self) -> None:
-        self._client.close()
-
-
-class AwmSessions(ResourceSessionFactory[AwmSession]):
-    """Sessions of an environment server of awmweb, one a task.
-
-    A task is `"helpdesk_1/0"`, a mapping with `scenario` and `task_idx`, or a prompt with the task's text. Without one,
-    sessions take the tasks in their order, by the number at the end of `episode_id` if there is one.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        *,
-        scenario: str = "",
-        headers: Mapping[str, str] | None = None,
-        timeout_s: float = 300.0,
-    ) -> None:
-        self.url, self._scenario = url.rstrip("/"), scenario
-        self._headers, self._timeout_s = dict(headers or {}), timeout_s
-        self._listed: list[dict[str, Any]] | None = None
-        self._next = 0
-        self._lock = threading.Lock()
-
-    def tasks(self) -> list[dict[str, Any]]:
-        """Return the tasks of the server, or of the scenario: `scenario`, `task_idx`, `task`."""
-        with self._lock:
-            if self._listed is None:
-                self._listed = list(self._fetched())
-            return list(self._listed)
-
-    def _fetched(self) -> Iterator[dict[str, Any]]:
-        place = f"{self.url}/awmenv/tasks"
-        answer = httpx.post(place, json={"split": "all"}, headers=self._headers, timeout=self._timeout_s)
-        for task in answer.raise_for_status().json()["tasks"]:
-            if not self._scenario or task["scenario"] == self._scenario:
-                yield {name: task.get(name) for name in ("scenario", "task_idx", "task")}
-
-    def create(self, task: Any = None, seed: int | None = None, episode_id: str | None = None) -> AwmSession:
-        scenario, task_idx = self._chosen(task, episode_id)
-        return AwmSession(self.url, scenario, task_idx, seed=seed, headers=self._headers, timeout_s=self._timeout_s)
-
-    def _chosen(self, task: Any, episode_id: str | None) -> tuple[str, int]:
-        if isinstance(task, Mapping):
-            return str(task.get("scenario") or self._scenario), int(task["task_idx"])
-        if isinstance(task, list):  # a prompt of messages
-            task = _heard(task)[1][-1]
-        listed = self.tasks()
-        if task is None:
-            if not listed:
-                raise ValueError(f"{self.url} has no task{' of ' + self._scenario if self._scenario else ''}.")
-            row = listed[self._place(episode_id) % len(listed)]
-            return str(row["scenario"]), int(row["task_idx"])
-        named = {f"{one['scenario']}/{one['task_idx']}": one for one in listed}
-        chosen_task = named.get(str(task)) or next((one for one in listed if one["task"] == task), None)
-        if chosen_task is None:
-            raise ValueError(f"{self.url} has no task {str(task)[:200]!r}.")
-        return str(chosen_task["scenario"]), int(chosen_task["task_idx"])
-
-    def _place(self, episode_id: str | None) -> int:
-        """Return the number of an episode: a collection that goes on takes the tasks it would have taken."""
-        number = (episode_id or "").rpartition("-")[2]
-        if number.isdecimal():
-            return int(number)
-        with self._lock:
-            self._next += 1
-            return self._next - 1

@@ -125,7 +125,8 @@ class Rounds:
         names = ["base", *self.done]
         arms = [{"name": name, "policy": f"model:{name}", "options": GREEDY, **ASKING} for name in names]
         with self.lab.serving(*names):
-            run = self.lab.run(f"held out, {' '.join(names)}", self.lab.held, arms, control="base", parallel=2 * len(names))
+            key, parallel = f"held out, {' '.join(names)}", 2 * len(names)
+            run = self.lab.run(key, self.lab.held, arms, control="base", parallel=parallel)
         return self.lab.comparison(run)
 
 

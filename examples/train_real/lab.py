@@ -37,7 +37,7 @@ STOP_S = 120
 SLOTS = 4
 """Conversations of a model's server that share each reading of its weights."""
 SHARE = {"dpo": 3, "grpo": 2}
-"""A step of these takes as long as so many of SFT, so they take fewer."""
+"""How many steps of SFT take as long as one of these. A round has the same time."""
 NAMES = ("base", "sft", "ask", "alone", "dpo", "grpo")
 Say = Callable[[str], None]
 

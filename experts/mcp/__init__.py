@@ -1,6 +1,7 @@
 """How does an agent ask over MCP?
 
-    server    the MCP server and its tools
+    server    the MCP server
+    offers    its tools, as callers see them
     tasks     asks that a client polls as tasks
     callers   who sends a request; refusals
     messages  a client's message: within bounds, read once

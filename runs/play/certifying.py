@@ -14,9 +14,10 @@ from channels.db import database_sync_to_async
 
 from awmclient.asking.gates import reached_world
 from awmclient.record.observations import WORLD
-from awmenv.client import EnvironmentClient, Made
+from awmenv.client import EnvironmentClient
 from awmenv.errors import AwmenvError, Diverged, ServerUnreachable
 from awmenv.packs import Pack
+from awmenv.repeated import Made
 from episodes.models import Certificate, Episode
 from episodes.stored.packs import packs
 from episodes.visible.trajectory import steps_of

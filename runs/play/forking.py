@@ -24,8 +24,8 @@ from awmclient.nouns.kinds import is_approval, is_ask, is_briefing, is_message, 
 from awmclient.record.observations import WORLD
 from awmclient.record.progress import ENDS, active_s
 from awmclient.schema import ASK_TOOL, QUESTION_MAX, ToolCall
-from awmenv.client import Made
 from awmenv.errors import AwmenvError
+from awmenv.repeated import Made
 from episodes.models import BranchArm, Certificate, Episode, ExpertMode, Fork, Knowledge, Privilege
 from episodes.record import branching
 from episodes.record.branching import ArmPlan

@@ -29,11 +29,12 @@ from awmclient.loop.rollout import rollout
 from awmclient.policies import Policy
 from awmclient.schema import Fault, OfferedTools, Outcome
 from awmenv import spans
-from awmenv.client import EnvironmentClient, socket_url
+from awmenv.client import EnvironmentClient
 from awmenv.errors import AwmenvError, CapacityReached, ServerTimeout, ServerUnreachable, SessionLost
 from awmenv.health import Health
 from awmenv.models import BuildReport, Observation
 from awmenv.offers import OF_ENVIRONMENT
+from awmenv.sent import socket_url
 from episodes.models import Episode
 from episodes.record import noting, recording
 from episodes.stored import repairs, settled

@@ -24,9 +24,10 @@ from django.utils import timezone
 from awmclient.asking.gates import reached_world
 from awmclient.record.observations import WORLD
 from awmenv.attesting import question, sha256_of
-from awmenv.client import EnvironmentClient, Made
+from awmenv.client import EnvironmentClient
 from awmenv.errors import AwmenvError, CapacityReached, Diverged, ServerUnreachable, SessionLost
 from awmenv.models import Observation
+from awmenv.repeated import Made
 from episodes.errors import BlindReview
 from episodes.models import Episode, RejudgedEpisode, Rejudging, VerifierVersion
 from episodes.record import rejudging

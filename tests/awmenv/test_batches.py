@@ -9,10 +9,11 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import serve
 
-from awmenv import client
+from awmenv import sent
 from awmenv.batches import EnvironmentBatch
-from awmenv.client import EnvironmentClient, socket_url
+from awmenv.client import EnvironmentClient
 from awmenv.errors import CapacityReached, ServerRefused, ServerTimeout, SessionLost
+from awmenv.sent import socket_url
 from awmenv.server.channels import control
 from tests.awmenv.conftest import Server, eventually
 
@@ -187,7 +188,7 @@ async def test_clients_of_a_batch_send_together(server: Server, monkeypatch: pyt
 
 
 async def test_long_messages_of_a_batch_go_apart(server: Server) -> None:
-    text = "x" * (client.MOST_SIZE // 2)
+    text = "x" * (sent.MOST_SIZE // 2)
     async with EnvironmentBatch(server.url) as shared:
         envs = [shared.client() for _ in range(3)]
         await asyncio.gather(*(env.open() for env in envs))

@@ -20,7 +20,7 @@ from awmenv.server.session.channel import (
     PATIENCE,
     ProcessChannel,
 )
-from awmenv.server.session.scenario import waited_for_a_core
+from awmenv.server.session.hosts import waited_for_a_core
 
 pytestmark = pytest.mark.attack("frames")
 

@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from awmenv.client import EnvironmentClient, socket_url
+from awmenv.client import EnvironmentClient
 from awmenv.errors import CapacityReached, ServerRefused, ServerTimeout, ServerUnreachable, SessionLost
+from awmenv.sent import socket_url
 from tests.awmenv.conftest import Server
 
 

@@ -16,7 +16,8 @@ import pytest
 from awmenv.client import EnvironmentClient
 from awmenv.errors import ResetFailed
 from awmenv.packs import Pack, load_pack
-from awmenv.server.session.scenario import CONCURRENT_STARTS, ScenarioPool
+from awmenv.server.session.hosts import CONCURRENT_STARTS
+from awmenv.server.session.scenario import ScenarioPool
 from awmenv.server.session.shared import World
 from awmenv.server.settings import Settings
 from tests.awmenv.arena import Arena, arena_in, breaches

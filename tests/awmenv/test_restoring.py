@@ -12,8 +12,9 @@ from typing import Any
 import psutil
 import pytest
 
-from awmenv.client import RESTORES_A_CALL, EnvironmentClient, Made
+from awmenv.client import RESTORES_A_CALL, EnvironmentClient
 from awmenv.errors import Diverged, SessionLost, WorldLost
+from awmenv.repeated import Made
 from awmenv.server import database
 from awmenv.server.session import snapshots
 from awmenv.server.session.marks import digest_of

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from awmenv.client import EnvironmentClient, Made
+from awmenv.client import EnvironmentClient
 from awmenv.errors import Diverged, ResetFailed
 from awmenv.packs import load_pack
+from awmenv.repeated import Made
 from awmenv.server.session.marks import CallMark, WorldStart, WorldTime
 from tests.awmenv.conftest import OpenFolders, Server, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack

@@ -2,7 +2,8 @@
 
     library      the packs of a server
     loading      what a scenario's process reports
-    scenario     templates and session hosts
+    scenario     the pool of warm templates
+    hosts        a template, and a session's process
     shared       what all sessions of a server share
     copies       a session's copies of its database
     verifying    a session's verification

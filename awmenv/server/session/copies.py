@@ -5,7 +5,7 @@ from pathlib import Path
 
 from awmenv.errors import HostFailed
 from awmenv.server import database
-from awmenv.server.session.scenario import Host, Template
+from awmenv.server.session.hosts import Host, Template
 from awmenv.server.session.shared import World
 
 

@@ -23,6 +23,7 @@ from awmenv.packs import Mode, Pack
 from awmenv.server import database, strict
 from awmenv.server.session.channel import ProcessAnswer
 from awmenv.server.session.copies import Copies
+from awmenv.server.session.hosts import Host, Template, ToolList
 from awmenv.server.session.marks import (
     RECORDED,
     CallMark,
@@ -30,7 +31,6 @@ from awmenv.server.session.marks import (
     WorldTime,
     digest_of,
 )
-from awmenv.server.session.scenario import Host, Template, ToolList
 from awmenv.server.session.shared import World
 from awmenv.server.session.verifying import Case, VerifierResult
 

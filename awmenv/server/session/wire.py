@@ -31,7 +31,7 @@ class WorldObservation(Observation):
     total: int | None = Field(default=None, description="How many scenarios there are")
     trajectory_path: str | None = Field(default=None, description="Kept for upstream's clients; never filled")
     session_dir: str | None = Field(default=None, description="Kept for upstream's clients; never filled")
-    # A list that is JSON already (`scenario.ToolList`); so may be `tool_result`.
+    # A list that is JSON already (`hosts.ToolList`); so may be `tool_result`.
     tools: SkipValidation[list[dict[str, Any]] | None] = Field(
         default=None, description="The tools, in answer to list_tools"
     )
