@@ -48,7 +48,7 @@ with connection.cursor() as cursor:
 """
 PARK = """
 from awmclient.schema import AskOpen, EpisodeStart, StepBatch
-from episodes.record import recording
+from episodes.record import ending, recording
 from experts.record import opening, queue
 from people.access import system_actor
 
@@ -74,7 +74,7 @@ times = []
 for _ in range(5):
     began = time.perf_counter()
     closing.close_due()
-    recording.lose_silent(timezone.now() + timedelta(days=2))
+    ending.lose_silent(timezone.now() + timedelta(days=2))
     times.append(time.perf_counter() - began)
 parked = Episode.objects.filter(state="parked").count()
 print("MEASURED", json.dumps({"sweep": sorted(times)[2], "parked": parked}))

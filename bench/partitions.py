@@ -35,12 +35,12 @@ from people.record.members import ensure_project
 from people.access import system_actor
 from awmclient.schema import EpisodeStart, Finish
 from episodes.models import Run
-from episodes.record import recording
+from episodes.record import ending, recording
 ensure_project("demo", "demo")
 actor = system_actor("demo")
 run = Run.objects.create(project=actor.project, name="some", expert="off")
 one, _ = recording.start_episode(actor, EpisodeStart(key="template", task="t"))
-recording.finish(actor, one.pk, Finish(stop_reason="done"))
+ending.finish(actor, one.pk, Finish(stop_reason="done"))
 print("MADE", one.pk, run.pk)
 """
 IDS = """

@@ -77,7 +77,7 @@ print("MADE", json.dumps(one.pk))
 QUEUE = """
 import json
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.models import Episode
 from people.access import system, system_actor
 from people.record.members import ensure_project
@@ -93,8 +93,8 @@ for n in range({items}):
     call = {{"kind": "tool_call", "name": "update", "arguments": {{"id": n}}, "result": "x" * 200}}
     rows = [{{"seq": seq, **call}} for seq in range(1, 13)]
     recording.append_steps(actor, one.pk, StepBatch.model_validate({{"steps": rows}}).steps)
-    recording.finish(actor, one.pk, Finish(stop_reason="done"))
-    recording.record_outcome(
+    ending.finish(actor, one.pk, Finish(stop_reason="done"))
+    ending.record_outcome(
         system(actor.project), one.pk, Outcome(reward_type="others", reward=0.0, source="verifier"))
 assigning.fill(actor, queue.pk, Episode.objects.filter(project=actor.project))
 print("MADE", json.dumps(queue.pk))

@@ -18,7 +18,7 @@ from episodes.find import lists
 from episodes.find.narrowing import FILTERS
 from episodes.models import Episode
 from episodes.pages.picture import picture_reply
-from episodes.record import pictures, recording, steering, whole, whole_pictures
+from episodes.record import ending, pictures, recording, steering, whole, whole_pictures
 from episodes.visible import trajectory
 from episodes.visible.lens import lens_of
 from people.errors import AppError, Busy, Invalid, NotFound, TooLarge
@@ -220,7 +220,7 @@ def park(request: HttpRequest, episode_id: str) -> Status[schema.EpisodeView]:
 
 @router.post("/episodes/{episode_id}/finish", response={200: schema.EpisodeView, **REFUSALS})
 def finish(request: HttpRequest, episode_id: str, payload: schema.Finish) -> schema.EpisodeView:
-    return trajectory.view_of(recording.finish(actor_of(request), episode_id, payload))
+    return trajectory.view_of(ending.finish(actor_of(request), episode_id, payload))
 
 
 def unknown_call(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:

@@ -12,7 +12,7 @@ class ExpertsConfig(AppConfig):
 
     def ready(self) -> None:
         from episodes.find import columns, sorting
-        from episodes.record import recording
+        from episodes.record import ending
         from experts import endings, looking, notifications
         from experts.find import failing, unstaffed
         from experts.record import advising, closing, queue
@@ -20,7 +20,7 @@ class ExpertsConfig(AppConfig):
         from people import operating
         from people.record import members
 
-        recording.on_end(closing.cancel_of_episode)
+        ending.on_end(closing.cancel_of_episode)
         members.on_leave(queue.release_all_of)
         advising.on_leaving(looking.overruled)
         columns.register("waited", endings.waited_in)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from episodes.record import recording
+from episodes.record import ending
 from experts import llm, slack_answers
 from experts.record import closing, queue
 
@@ -13,7 +13,7 @@ from experts.record import closing, queue
 def sweep() -> None:
     closing.close_due()
     queue.find_more_people()
-    recording.lose_silent()
+    ending.lose_silent()
     llm.work()
 
 

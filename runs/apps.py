@@ -12,14 +12,14 @@ class RunsConfig(AppConfig):
     def ready(self) -> None:
         """Import the modules that need models; Django allows that only now."""
         from episodes.find import columns
-        from episodes.record import recording, rejudging
+        from episodes.record import ending, recording, rejudging
         from people import operating
         from runs.launch import feeding, launching, paying
         from runs.plan import spending
         from runs.show import errata, failing
 
         recording.on_queued(lambda episode_id: launching.wake_worker(episode_id))
-        recording.on_end(feeding.episode_ended)
+        ending.on_end(feeding.episode_ended)
         rejudging.on_change(paying.forget)
         rejudging.on_reading(rejudging.RUN, errata.numbers_of_runs)
         rejudging.on_reading(rejudging.CAMPAIGN, errata.numbers_of_campaigns)

@@ -14,7 +14,7 @@ from celery.signals import worker_ready
 from django.db import close_old_connections
 
 from episodes.models import Episode
-from episodes.record import recording, rejudging
+from episodes.record import ending, rejudging
 from episodes.stored import settled
 from people.errors import AWAY
 from runs.errors import NoServer
@@ -113,7 +113,7 @@ def _took_over(worker: str) -> bool:
     """Take over, or return False without a database. The worker has no call yet: later, episodes that it runs itself
     would look like those that it lost."""
     try:
-        lost = recording.lose_of_worker(worker)
+        lost = ending.lose_of_worker(worker)
         for episode_id in settled.unverified().filter(worker=worker).values_list("pk", flat=True):
             launching.judge_later(episode_id)
         # episodes of the lost worker are in no queue of calls: they are called for without the usual delay

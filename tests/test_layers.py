@@ -385,7 +385,7 @@ def _is_above(module: str, holds: Callable[[int, int], bool]) -> bool:
 OUTCOMES = {
     "episodes.stored.outcomes",
     "episodes.stored.settled",
-    "episodes.record.recording",
+    "episodes.record.ending",
     "episodes.record.admitting",
     "episodes.record.rejudging",
     "episodes.record.whole",
@@ -455,8 +455,8 @@ BODIES = {
     "episodes.record.appending": "writes them, and compares repeats",
     "episodes.record.ask_steps": "writes them",
     "episodes.record.branching": "copies them",
+    "episodes.record.ending": "writes them",
     "episodes.record.indexing": "takes the words that search finds",
-    "episodes.record.recording": "writes them",
     "episodes.record.whole": "writes them",
     "episodes.stored.attesting": "looks for the session that a verifier's answer names",
     "episodes.stored.trees": "makes digests of what the agents of branches chose, to tell equal ones",

@@ -510,7 +510,6 @@ def test_sql_names_no_source_that_the_table_lacks():
 LONGEST_MODULE = 500  # lines
 LONG_MODULES = {
     "awmweb/settings.py": 587,
-    "episodes/record/recording.py": 623,
 }
 """Modules that are still longer. A number only falls, and a module that is split leaves the list."""
 

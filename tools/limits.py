@@ -64,7 +64,7 @@ LIMITS: dict[str, list[tuple[str, str]]] = {
         ("An order at the wheel can be held for at most", "awmclient.nouns.wheel.HOLD_MAX_S"),
         (
             "Lost workers in a row without a step, after which an episode fails",
-            "episodes.record.recording.IDLE_ATTEMPTS",
+            "episodes.record.ending.IDLE_ATTEMPTS",
         ),
         ("An episode is stalled without a step for", "episodes.show.wall.STALLED_S"),
         ("An episode in which a person acts as the agent ends without a turn after", "runs.play.person.FORGOTTEN"),

@@ -28,7 +28,7 @@ from episodes.find.narrowing import SAID, matching
 from episodes.find.selection import NOT_VERIFIED, among, moment_of
 from episodes.models import Episode
 from episodes.pages.comparing import MULTIPLES
-from episodes.record import recording
+from episodes.record import ending
 from episodes.record.saved_views import EPISODE_VIEWS
 from episodes.show import wall
 from episodes.show.filter_form import DAY, filter_form, match_line
@@ -394,7 +394,7 @@ def _cancel(request: MemberRequest, chosen: Chosen) -> HttpResponse:
     reason = text_of(request.POST, "reason", 500)
     live = list(Episode.every.live().filter(pk__in=_ids(chosen)).values_list("pk", flat=True))
     for pk in live:
-        recording.cancel(request.actor, pk, reason)
+        ending.cancel(request.actor, pk, reason)
     messages.success(request, "1 live episode stopped." if len(live) == 1 else f"{len(live):,} live episodes stopped.")
     return redirect(f"{reverse('episodes')}{chosen.wish.query()}")
 

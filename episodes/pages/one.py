@@ -1,6 +1,6 @@
 """Pages about one episode: live, its fragments, the replay, stopping it, and connecting an agent.
 
-Owns HTTP status and template choice. Leaves values to `wall.py` and `trajectory.py`, writes to `recording.py` and
+Owns HTTP status and template choice. Leaves values to `wall.py` and `trajectory.py`, writes to `ending.py` and
 `people.record.members`.
 """
 
@@ -20,7 +20,7 @@ from awmclient.nouns.kinds import is_briefing
 from awmclient.nouns.sources import SOURCES
 from episodes.find import held, in_episode
 from episodes.models import Episode, EpisodeState
-from episodes.record import recording
+from episodes.record import ending
 from episodes.show import page, wall, windows
 from episodes.stored.settled import NO_SERVER
 from episodes.visible import trajectory
@@ -122,7 +122,7 @@ def briefing_words(request: MemberRequest, pk: str, seq: int) -> HttpResponse:
 @require_POST
 @episode_page
 def stop_episode(request: MemberRequest, pk: str) -> HttpResponse:
-    recording.cancel(request.actor, pk, text_of(request.POST, "reason", 500))
+    ending.cancel(request.actor, pk, text_of(request.POST, "reason", 500))
     messages.success(request, "Episode stopped.")
     return redirect("episode", pk)
 

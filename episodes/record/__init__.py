@@ -1,6 +1,7 @@
 """Who changes an episode, and how?
 
-    recording    start, append, outcome, finish, cancel, lose
+    recording    start, append, signs of life, waiting
+    ending       finish, fail, cancel, outcome, lose
     noting       notes on an episode's surroundings
     appending    rules of an append; many together
     committer    one transaction for many requests' appends

@@ -15,7 +15,7 @@ from psycopg import Cursor
 
 from awmclient.schema import WholeEpisode
 from episodes.models import Episode, EpisodeEvent, EpisodeState, Origin, Run, VerifierOutcome
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.record.appending import (
     Append,
     LockedEpisode,
@@ -118,8 +118,8 @@ def _new(actor: Actor, whole: WholeEpisode, sent: Sent, runs: dict[str, Run]) ->
         state=EpisodeState.FAILED if end.stop_reason == "error" else EpisodeState.FINISHED,
         stop_reason=end.stop_reason,
         final_answer=end.final_answer,
-        fault=recording.named_fault(end),
-        fault_detail=recording.storable(end.detail or ""),
+        fault=ending.named_fault(end),
+        fault_detail=ending.storable(end.detail or ""),
         last_seq=len(entries),
         strip="".join([entry.code for entry in entries]),
         # a loop's clock can be ahead of the server's
@@ -145,13 +145,13 @@ def _insert(actor: Actor, new: Sequence[_New]) -> None:
     for fresh in new:
         refuse_missing_pictures(fresh.row.pk, fresh.entries)
     EpisodeEvent.objects.bulk_create([event for one in new for event in _history(actor, one)])
-    reported = [recording.reported(one.row, one.said.finish.outcome) for one in new if one.said.finish.outcome]
+    reported = [ending.reported(one.row, one.said.finish.outcome) for one in new if one.said.finish.outcome]
     VerifierOutcome.objects.bulk_create(reported)
     for fresh in new:
         outcome = fresh.said.finish.outcome
         if outcome is not None and outcome.attestation is not None:
             # after the insert, because attesting locks the stored episode
-            recording.attest(actor, fresh.row, outcome.attestation)
+            ending.attest(actor, fresh.row, outcome.attestation)
         recording.announce(fresh.row, last=fresh.entries[-1].action if fresh.entries else None)
 
 
@@ -171,6 +171,6 @@ def _alone(actor: Actor, whole: WholeEpisode, sent: Sent) -> Result:
                 entries = entries_of_read(whole.steps)
                 attach(actor, [Pictured(episode, named_pictures(entries, sent), sent)])
                 append_alone(Append(actor, episode.pk, entries))
-            return Recorded(recording.finish(actor, episode.pk, whole.finish), known=not made)
+            return Recorded(ending.finish(actor, episode.pk, whole.finish), known=not made)
     except AppError as refusal:
         return refusal

@@ -1,4 +1,4 @@
-"""Every read of outcomes: those of verifiers and those that loops reported. `recording` and `admitting` write them.
+"""Every read of outcomes: those of verifiers and those that loops reported. `ending` and `admitting` write them.
 
 Called by pages, lists, exports and the expert desk, which decide what an actor can see.
 """

@@ -35,7 +35,7 @@ from awmclient.schema import (
     Finish,
 )
 from episodes.live.consumers import in_database
-from episodes.record import recording
+from episodes.record import ending
 from experts.consumers import until_closed, until_news
 from experts.errors import NoSession, NoSuchMethod
 from experts.mcp import sessions, tasks
@@ -133,7 +133,7 @@ async def _get(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None
 async def _delete(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
     session = await in_database(sessions.enter, actor, _session(scope))
     if not actor.episode:  # that of a token for one episode ends with its own loop
-        await in_database(recording.finish, actor, session, Finish(stop_reason="done"))
+        await in_database(ending.finish, actor, session, Finish(stop_reason="done"))
     await respond(send, 200, {})
 
 

@@ -1,8 +1,8 @@
 """MCP sessions in the database: a session is an episode of its token, and a call of the tool is an ask of it.
 
 Owns how a session starts, is found again and waits for its ask, and the key that identifies a call's ask in any
-process. Leaves the ask to `queue` and `closing`, the episode to `recording`, and the protocol to `server`, its only
-caller.
+process. Leaves the ask to `queue` and `closing`, the episode to `recording` and `ending`, and the protocol to `server`,
+its only caller.
 """
 
 from __future__ import annotations

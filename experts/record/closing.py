@@ -249,7 +249,7 @@ def cancel(actor: Actor, ask_id: str, reason: str = "asker", heard: Heard | None
 
 
 def cancel_of_episode(episode: Episode, reason: str) -> None:
-    """Close the asks of an ending episode in its own transaction. Registered with `recording.on_end`."""
+    """Close the asks of an ending episode in its own transaction. Registered with `ending.on_end`."""
     if episode.expert == ExpertMode.OFF:
         return  # `queue` refused all asks of such an episode, so there is nothing to close
     for ask in Ask.objects.select_for_update().open().filter(episode=episode):

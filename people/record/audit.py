@@ -17,7 +17,7 @@ UNRECORDED = {
         experts.record.queue.escalate experts.record.queue.release experts.record.queue.renew
         experts.record.queue.set_priority experts.record.queue.transfer""",
     "The episode's page lists each step and event with name and time": """
-        episodes.record.recording.append_steps episodes.record.recording.finish episodes.record.recording.heartbeat
+        episodes.record.recording.append_steps episodes.record.ending.finish episodes.record.recording.heartbeat
         episodes.record.pictures.upload episodes.record.recording.park_now episodes.record.recording.start_episode
         episodes.record.steering.hand_back episodes.record.steering.order episodes.record.steering.renew
         episodes.record.steering.take episodes.record.steering.undo episodes.record.whole.record_whole

@@ -179,7 +179,7 @@ def begun(episode: Episode) -> None:
 
 def episode_ended(episode: Episode, reason: str) -> None:
     """Make room for the next when an episode ends: for its run, and for others that wait for the same model.
-    Registered with `recording.on_end`."""
+    Registered with `ending.on_end`."""
     if limits.is_limited(episode):
         transaction.on_commit(feed_all)
     elif episode.run_id and (taken := _next_of(episode.run_id)):

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from awmclient.schema import RunStart
 from episodes.models import Episode, EpisodeState, ExpertMode, Run
-from episodes.record import queueing, recording
+from episodes.record import ending, queueing, recording
 from people.access import Actor, may_launch, visible_or_404
 from people.errors import Invalid, KeyConflict
 from people.record.audit import record
@@ -199,7 +199,7 @@ def cancel(actor: Actor, run_id: str) -> Plan:
     of_run = Episode.objects.filter(run=plan.run)
     # those of a lost loop are not live, but it could still reopen them
     for pk in list((of_run.live() | of_run.cut_off()).values_list("pk", flat=True)):
-        recording.cancel(actor, pk, "the run was cancelled")
+        ending.cancel(actor, pk, "the run was cancelled")
     return plan
 
 

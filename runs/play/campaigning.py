@@ -26,7 +26,7 @@ from awmclient.nouns.kinds import is_call
 from episodes.find.facets import LOOKS
 from episodes.find.narrowing import matching
 from episodes.models import Episode, Origin
-from episodes.record import recording
+from episodes.record import ending
 from episodes.record.saved_views import EPISODE_VIEWS
 from people.access import Actor, is_awmweb, may_launch, scoped, system, visible_or_404
 from people.errors import AppError, Invalid, words_of
@@ -343,7 +343,7 @@ def cancel(actor: Actor, campaign_id: str) -> Campaign:
     may_launch(actor)
     campaign = _stop(actor, campaign_id)
     for pk in campaigns.branches_of(campaign).live().values_list("pk", flat=True):
-        recording.cancel(actor, pk, "the campaign was cancelled")
+        ending.cancel(actor, pk, "the campaign was cancelled")
     return campaign
 
 

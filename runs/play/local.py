@@ -37,7 +37,7 @@ from awmenv import spans
 from episodes.events import episode_topic
 from episodes.live.hub import hub
 from episodes.models import Episode
-from episodes.record import ask_steps, noting, pictures, recording, steering
+from episodes.record import ask_steps, ending, noting, pictures, recording, steering
 from episodes.stored import decoding
 from episodes.visible.trajectory import steps_of
 from experts.events import ask_topic
@@ -269,7 +269,7 @@ class LocalEpisode:
         outcome: ReportedOutcome | Mapping[str, Any] | None = None,
     ) -> None:
         end = Finish.model_validate({"stop_reason": stop_reason, "final_answer": final_answer, "outcome": outcome})
-        await patiently(recording.finish, self.actor, self.id, end, self.attempt)
+        await patiently(ending.finish, self.actor, self.id, end, self.attempt)
 
     async def fail(self, fault: Fault, detail: str) -> None:
-        await patiently(recording.fail, self.actor, self.id, fault, detail, self.attempt)
+        await patiently(ending.fail, self.actor, self.id, fault, detail, self.attempt)

@@ -36,7 +36,7 @@ from awmenv.models import BuildReport, Observation
 from awmenv.offers import OF_ENVIRONMENT
 from awmenv.sent import socket_url
 from episodes.models import Episode
-from episodes.record import noting, recording
+from episodes.record import ending, noting, recording
 from episodes.stored import repairs, settled
 from episodes.stored.packs import scenario_digest
 from people.access import Actor, system
@@ -127,7 +127,7 @@ def _planned(episode_id: str) -> tuple[Episode, Policy | AppError] | None:
     if episode is None or feeding.is_held(episode):
         return None
     if episode.fork_id is not None and forking.is_spent(episode.fork_id):
-        recording.cancel(system(episode.project), episode.pk, "the token budget of its fork is used up")
+        ending.cancel(system(episode.project), episode.pk, "the token budget of its fork is used up")
         return None
     try:
         return episode, policy_of(episode)
@@ -422,7 +422,7 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
         # what changed is the same; what it means, the repaired verifier alone says
         outcome = _outcome(repaired, "code").model_copy(update={"state_diff": outcome.state_diff})
     about = outcome, tier, health, partial
-    await patiently(recording.record_outcome, actor, episode.pk, *about, final=final, version=version)
+    await patiently(ending.record_outcome, actor, episode.pk, *about, final=final, version=version)
 
 
 async def _verdict(world: Any, final_answer: str | None) -> tuple[str, Any]:
@@ -468,4 +468,4 @@ def _outcome(verdict: Any, mode: str) -> Outcome:
 
 
 async def _fail(actor: Actor, episode: Episode, fault: Fault, detail: str) -> None:
-    await patiently(recording.fail, actor, episode.pk, fault, detail)
+    await patiently(ending.fail, actor, episode.pk, fault, detail)

@@ -13,7 +13,7 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch
 from awmweb.erasing.persons import erase_person
 from awmweb.erasing.telling import lines_of
 from episodes.models import Episode
-from episodes.record import indexing, recording
+from episodes.record import ending, indexing, recording
 from experts.record import opening
 from exports.jobs import working
 from people.access import bearer, keys_of, system
@@ -84,8 +84,8 @@ def drafts(client, ask):
 
 
 def finished(loop, ada, one):
-    recording.finish(loop, one.pk, Finish(stop_reason="done"))
-    recording.record_outcome(ada, one.pk, Outcome(reward_type="complete", reward=1.0))
+    ending.finish(loop, one.pk, Finish(stop_reason="done"))
+    ending.record_outcome(ada, one.pk, Outcome(reward_type="complete", reward=1.0))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from awmclient.schema import EpisodeStart
 from awmweb import asgi
 from awmweb.metrics import page, processes, stored
-from episodes.record import recording
+from episodes.record import ending, recording
 from experts.record import closing, queue
 from people import measures
 from people.errors import Invalid
@@ -188,7 +188,7 @@ def test_ends_of_asks_and_episodes_are_counted(ada, asked, django_capture_on_com
     with django_capture_on_commit_callbacks(execute=True):
         closing.cancel(ada, ask.pk, "words of its agent")
         closing.close_due()
-        recording.cancel(ada, ask.episode_id, "enough")
+        ending.cancel(ada, ask.episode_id, "enough")
     counted = {(name, *labels): by for (name, part, labels), by in measures._counts.items() if part == ""}
     assert counted["awmweb_asks_closed_total", "cancelled", ""] == 1
     assert counted["awmweb_asks_closed_total", "fell_back", "deadline"] == 1

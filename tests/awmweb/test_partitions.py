@@ -18,7 +18,7 @@ FILL = f"""
 from datetime import UTC, datetime
 from awmclient.schema import STEP, EpisodeStart, Finish, StepBatch
 from episodes.models import Episode, EpisodeEvent
-from episodes.record import indexing, recording
+from episodes.record import ending, indexing, recording
 from people import models
 from people.access import system_actor
 actor = system_actor("demo")
@@ -30,7 +30,7 @@ for year, month in {PAST}:
         message = dict(kind="message", role="assistant", content=f"word{{month}}")
         said = [dict(seq=n, **message) for n in range(1, {STEPS} + 1)]
         recording.append_steps(actor, one.pk, StepBatch.model_validate({{"steps": said}}).steps)
-        recording.finish(actor, one.pk, Finish(stop_reason="done"))
+        ending.finish(actor, one.pk, Finish(stop_reason="done"))
 indexing.work()
 """
 KILLED = """
@@ -74,7 +74,7 @@ one, _ = recording.start_episode(system_actor("demo"), EpisodeStart(key="late", 
 models.time.time = real
 said = [dict(seq=n, kind="note", content="late") for n in (1, 2, 3)]
 recording.append_steps(system_actor("demo"), one.pk, StepBatch.model_validate({"steps": said}).steps)
-recording.finish(system_actor("demo"), one.pk, Finish(stop_reason="done"))
+ending.finish(system_actor("demo"), one.pk, Finish(stop_reason="done"))
 count = lambda table: tables.rows(f"SELECT count(*) FROM {table}")[0][0]
 before = count(tables.REST)
 new = keeping.ensure(timezone.now())

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from awmclient.schema import EpisodeStart, Finish, StepBatch
 from awmweb.retention import passes, rule_pass, rules
 from episodes.models import Episode, Step
-from episodes.record import recording
+from episodes.record import ending, recording
 from people.access import system
 from people.models import Hold, Tombstone
 from people.record import holding, members
@@ -27,7 +27,7 @@ def ended(actor, key):
     one, _ = recording.start_episode(actor, EpisodeStart(key=key, task="Merge."))
     steps = [{"seq": seq, "kind": "message", "role": "assistant", "content": f"{WORD} {seq}"} for seq in (1, 2, 3)]
     recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": steps}).steps)
-    recording.finish(actor, one.pk, Finish(stop_reason="done"))
+    ending.finish(actor, one.pk, Finish(stop_reason="done"))
     Episode.objects.filter(pk=one.pk).update(ended_at=timezone.now() - timedelta(days=40))
     return one.pk
 

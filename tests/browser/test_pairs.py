@@ -13,7 +13,7 @@ PROJECT = "comparing"
 FILL = f"""
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending, recording
 from people.access import system, system_actor
 from reviews.record import assigning
 ada = system_actor("{PROJECT}")
@@ -24,9 +24,9 @@ for number in range(4):
     look = {{"seq": 1, "kind": "tool_call", "name": "look", "arguments": {{"id": 8}}, "result": "one row"}}
     call = {{"seq": 2, "kind": "tool_call", "name": "update", "arguments": {{"id": number}}, "result": "ok"}}
     recording.append_steps(ada, episode.pk, StepBatch.model_validate({{"steps": [look, call]}}).steps)
-    recording.finish(ada, episode.pk, Finish(stop_reason="done", final_answer=f"Answer {{number}}"))
+    ending.finish(ada, episode.pk, Finish(stop_reason="done", final_answer=f"Answer {{number}}"))
     found = Outcome(reward_type="others", reward=0.0, source="verifier")
-    recording.record_outcome(system(ada.project), episode.pk, found)
+    ending.record_outcome(system(ada.project), episode.pk, found)
 about = {{"rubric": ["Which is clearer?"], "instructions": "Prefer the one that *changes* fewer rows."}}
 queue = assigning.create_queue(ada, "Pairs", kind="pairwise", **about)
 assigning.fill(ada, queue.pk, Episode.objects.all())

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 PROJECT = "ruling"
 FILL = """
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.models import Episode
 from people.access import system
 from people.access import system_actor
@@ -24,9 +24,9 @@ for number in range(4):
     episode, _ = recording.start_episode(ada, start)
     call = {{"seq": 1, "kind": "tool_call", "name": "update", "arguments": {{"id": 8}}, "result": "ok"}}
     recording.append_steps(ada, episode.pk, StepBatch.model_validate({{"steps": [call]}}).steps)
-    recording.finish(ada, episode.pk, Finish(stop_reason="done"))
+    ending.finish(ada, episode.pk, Finish(stop_reason="done"))
     found = Outcome(reward_type="others", reward=0.0, details={{"why": "ticket 7 is open"}}, source="verifier")
-    recording.record_outcome(system(ada.project), episode.pk, found)
+    ending.record_outcome(system(ada.project), episode.pk, found)
 queue = assigning.create_queue(ada, "Two at once")
 assigning.fill(ada, queue.pk, Episode.objects.filter(key="one 0"))
 gold = assigning.create_queue(ada, "Known answers", gold_share=0.5)

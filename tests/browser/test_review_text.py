@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 PROJECT = "review-text"
 QUEUED = """
 from awmclient.schema import Outcome
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.models import Episode
 from people.access import person, system
 from people.models import Membership
@@ -24,7 +24,7 @@ from reviews.record import assigning, schemas
 rows = Episode.objects.filter(project__slug={project!r})
 for one in rows:
     found = Outcome(reward_type="others", reward=0.0, details={{}}, source="verifier")
-    recording.record_outcome(system(one.project), one.pk, found)
+    ending.record_outcome(system(one.project), one.pk, found)
 mila = person(Membership.objects.get(user__username="mila", project__slug={project!r}))
 schemas.define(mila, "quality", "Quality", "single", ["Good", "Wrong argument"])
 queue = assigning.create_queue(mila, "Typing", rubric=["Right ticket", "Polite"])

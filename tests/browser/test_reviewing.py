@@ -21,12 +21,12 @@ TOOL = {
 }
 VERIFIED = """
 from awmclient.schema import Outcome
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.models import Episode
 from people.access import system
 one = Episode.objects.get(pk={pk!r})
 found = Outcome(reward_type="others", reward=0.0, details={{"why": "zebra-detail"}}, source="verifier")
-recording.record_outcome(system(one.project), one.pk, found)
+ending.record_outcome(system(one.project), one.pk, found)
 """
 PROJECT = "reviewing"
 """A project of its own: in another one episodes that are not judged blind show their outcomes."""

@@ -9,7 +9,7 @@ from django.test import Client
 
 from awmclient.schema import EpisodeStart, Finish, RunStart, StepBatch
 from episodes.models import VerifierOutcome
-from episodes.record import recording
+from episodes.record import ending, recording
 from people.access import bearer, system
 from people.record.members import issue_token
 
@@ -44,7 +44,7 @@ class Trainer:
                 one.pop("result")
             recording.append_steps(self.actor, episode.pk, StepBatch.model_validate({"steps": [one]}).steps)
         if finish:
-            recording.finish(self.actor, episode.pk, Finish(stop_reason=finish))
+            ending.finish(self.actor, episode.pk, Finish(stop_reason=finish))
         if complete is not None:
             said = {"reward_type": "complete" if complete else "others", "reward": float(complete)}
             VerifierOutcome.objects.create(episode=episode, source=source, **said)

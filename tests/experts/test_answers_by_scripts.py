@@ -12,7 +12,7 @@ from django.utils import timezone
 from awmclient.schema import ToolCall
 from awmclient.words.conversation import messages
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending
 from experts.errors import AlreadyClaimed, TooLate
 from experts.find import board
 from experts.metrics import records
@@ -109,7 +109,7 @@ def test_a_bettered_answer_stays_a_scripts(ada, script, asked):
 def test_its_late_text_is_an_annotation_by_code(script, asked):
     ask = asked()
     lease = queue.claim(script, ask.pk)
-    recording.fail(system(ask.project), ask.episode_id, "worker", "gone")
+    ending.fail(system(ask.project), ask.episode_id, "worker", "gone")
     with pytest.raises(TooLate):
         advising.answer(script, lease.assignment_id, lease.lease_token, "Too slow.", "n")
     assert Annotation.objects.get().author_kind == "code" and Advice.objects.get(late=True).is_by_script

@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.show import legend
 from episodes.show.step_cards import card_of
 from episodes.visible import trajectory
@@ -84,7 +84,7 @@ def test_a_prepared_draft_is_named_and_never_called_no_advice(asked, project, ad
 def test_a_fallback_that_the_agent_heard_or_could_not_hear(asked, project, ada):
     heard, unheard = fell_back(asked(), "declined"), fell_back(asked(), "declined")
     closing.look(system(project), heard.pk)
-    recording.finish(ada, unheard.episode_id, Finish(stop_reason="done"))
+    ending.finish(ada, unheard.episode_id, Finish(stop_reason="done"))
     assert endings.line(fresh(heard)) == "The agent continued without advice."
     assert endings.line(fresh(unheard)) == "The episode ended before the agent was told."
 
@@ -118,14 +118,14 @@ def test_withdrawn_ask_records_what_its_agent_got(asked, ada):
         (lambda ask, ada: closing.cancel(ada, ask.pk), "The agent withdrew its question."),
         (lambda ask, ada: closing.cancel(ada, ask.pk, "desk"), "Someone cancelled this ask on the queue page."),
         (
-            lambda ask, ada: recording.finish(ada, ask.episode_id, Finish(stop_reason="done")),
+            lambda ask, ada: ending.finish(ada, ask.episode_id, Finish(stop_reason="done")),
             "The episode ended before an answer.",
         ),
         (
-            lambda ask, ada: recording.fail(ada, ask.episode_id, "environment", "gone"),
+            lambda ask, ada: ending.fail(ada, ask.episode_id, "environment", "gone"),
             "The episode failed before an answer.",
         ),
-        (lambda ask, ada: recording.cancel(ada, ask.episode_id, "enough"), "The episode was stopped before an answer."),
+        (lambda ask, ada: ending.cancel(ada, ask.episode_id, "enough"), "The episode was stopped before an answer."),
     ],
 )
 def test_a_cancelled_ask_says_by_what(asked, ada, end, words):

@@ -8,7 +8,7 @@ from django.utils import timezone
 from awmclient.schema import EpisodeStart, Finish
 from episodes.errors import EpisodeEnded
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending, recording
 from experts.find import episode_tokens
 from experts.mcp import sessions, tasks
 from people.errors import Forbidden, Invalid, NotFound, Unauthenticated, WrongScope
@@ -81,7 +81,7 @@ def test_a_token_is_for_who_started_the_episode(project, episode, ada, elsewhere
 
 
 def test_it_ends_with_the_episode(agent, asker, episode):
-    recording.finish(agent, episode.pk, Finish(stop_reason="done"))
+    ending.finish(agent, episode.pk, Finish(stop_reason="done"))
     with pytest.raises(NotFound, match="has ended"):
         sessions.begin(asker, HELLO, "")
     with pytest.raises(EpisodeEnded):

@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending
 from episodes.visible.trajectory import steps_of
 from experts import llm, tasks
 from experts.errors import StillOpen, TooLate, Used
@@ -184,7 +184,7 @@ def test_ask_cancelled_within_the_hold_keeps_its_answer_as_late(ada, edo, asked)
     hold(edo, first)
     hold(edo, second)
     closing.cancel(ada, first.pk)
-    recording.cancel(ada, second.episode_id, "enough")
+    ending.cancel(ada, second.episode_id, "enough")
     for ask in (first, second):
         row = fresh(ask)
         assert (row.status, row.held_id, row.accepted) == ("cancelled", None, None)
@@ -201,7 +201,7 @@ def test_answer_whose_hold_is_over_is_sent_before_its_ask_ends(ada, edo, asked):
         hold(edo, ask)
         pass_hold(ask)
     closing.cancel(ada, first.pk)
-    recording.cancel(ada, second.episode_id, "enough")
+    ending.cancel(ada, second.episode_id, "enough")
     for ask in (first, second):
         assert (fresh(ask).status, fresh(ask).accepted.text) == ("answered", "Into 4127.")
 

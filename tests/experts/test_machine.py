@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending, recording
 from experts.errors import LeaseLost, TooLate
 from experts.models import Advice, Ask, AskEvent, Assignment, Draft
 from experts.record import advising, closing, desk, opening, queue
@@ -220,7 +220,7 @@ class Machine(RuleBasedStateMachine):
     def end(self, comes):
         if comes:
             return
-        recording.finish(self.actors["ada"], self.episode.pk, Finish(stop_reason="done"))
+        ending.finish(self.actors["ada"], self.episode.pk, Finish(stop_reason="done"))
         for known in self.known:
             known.status = "cancelled" if known.status == "open" else known.status
         self.ended = True

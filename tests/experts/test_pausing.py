@@ -11,7 +11,7 @@ from django.utils import timezone
 from awmclient.nouns.interrupts import RunInterrupts
 from awmclient.schema import Finish, RunStart
 from episodes.models import Episode, EpisodeState
-from episodes.record import recording
+from episodes.record import ending, recording
 from experts.errors import AskConflict, Used
 from experts.models import Ask
 from experts.record import advising, closing, pausing, queue
@@ -208,7 +208,7 @@ def test_expired_interrupt_opens_no_ask(paused):
 
 def test_thread_goes_on_after_its_episode_ended(paused, agent):
     first = paused(APPROVAL)[0]
-    recording.finish(agent, first.episode, Finish(stop_reason="done"))
+    ending.finish(agent, first.episode, Finish(stop_reason="done"))
     assert paused(APPROVAL)[0].resume[0].status == "cancelled"  # the pause of the ended part stays what it was
     later = paused({**APPROVAL, "id": "i9"}, run_id="r2")[0]
     assert later.episode != first.episode and later.interrupts[0].status == "open"

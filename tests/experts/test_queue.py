@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from awmclient.schema import AskOpen, EpisodeStart, Finish, ToolCall
 from episodes.errors import EpisodeEnded, StepConflict
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending, recording
 from experts.errors import AlreadyClaimed, AskConflict, ExpertOff, LeaseLost, StillOpen, TooLate
 from experts.models import Advice, Ask, Assignment
 from experts.record import advising, closing, opening, queue
@@ -135,7 +135,7 @@ def test_the_sweep_settles_what_is_due(ask):
 
 def test_an_ending_episode_cancels_its_asks_and_voids_the_lease(ada, edo, episode, ask):
     lease = queue.claim(edo, ask.pk)
-    recording.finish(ada, episode.pk, Finish(stop_reason="gave_up"))
+    ending.finish(ada, episode.pk, Finish(stop_reason="gave_up"))
     closed = Ask.objects.get(pk=ask.pk)
     assert (closed.status, closed.reason, closed.assignment.state) == ("cancelled", "episode_ended", "void")
     assert Episode.objects.get(pk=episode.pk).state == "finished"
@@ -186,7 +186,7 @@ def test_ask_is_refused_if_expert_off_ended_or_number_taken(ada, episode, ask):
         opening.open_ask(ada, wanted(off))
     with pytest.raises(StepConflict):
         opening.open_ask(ada, wanted(episode, key="q2"))
-    recording.finish(ada, episode.pk, Finish(stop_reason="done"))
+    ending.finish(ada, episode.pk, Finish(stop_reason="done"))
     with pytest.raises(EpisodeEnded):
         opening.open_ask(ada, wanted(episode, key="q3", seq=2))
 
@@ -284,7 +284,7 @@ def test_an_answer_and_a_finish_at_once_end_in_one_of_two_states(ada, edo):
         lease = queue.claim(edo, ask.pk)
         results = at_once(
             lambda lease=lease: advising.answer(edo, lease.assignment_id, lease.lease_token, "Now.", "n1"),
-            lambda episode=episode: recording.finish(ada, episode.pk, Finish(stop_reason="done")),
+            lambda episode=episode: ending.finish(ada, episode.pk, Finish(stop_reason="done")),
         )
         assert [one for one in results if isinstance(one, Exception) and not isinstance(one, TooLate)] == []
         closed = Ask.objects.get(pk=ask.pk)

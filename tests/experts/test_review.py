@@ -8,7 +8,7 @@ import pytest
 from django.db import connections
 
 from awmclient.schema import AskOpen, EpisodeStart, ToolCall
-from episodes.record import recording
+from episodes.record import ending, recording
 from experts.errors import StillOpen, TooLate
 from experts.find import panels
 from experts.models import Draft
@@ -60,7 +60,7 @@ def test_a_bad_label_and_a_step_that_is_not_there_are_refused(ask, edo, seq, lab
 
 def test_a_late_answer_is_an_annotation_of_its_step_once(ask, edo):
     lease = queue.claim(edo, ask.pk)
-    recording.fail(system(ask.project), ask.episode_id, "worker", "gone")
+    ending.fail(system(ask.project), ask.episode_id, "worker", "gone")
     call = ToolCall(name="merge", arguments={"into": 7})
     for _ in range(2):
         with pytest.raises(TooLate):
@@ -73,7 +73,7 @@ def test_an_unsent_draft_can_be_kept_once_the_ask_is_closed(ask, edo, rita):
     desk.save_draft(edo, ask.pk, "Half a thought")
     with pytest.raises(StillOpen):
         tagging.keep_unsent(edo, ask)
-    recording.fail(system(ask.project), ask.episode_id, "worker", "gone")
+    ending.fail(system(ask.project), ask.episode_id, "worker", "gone")
     tagging.keep_unsent(rita, ask)  # nothing of hers
     tagging.keep_unsent(edo, ask)
     tagging.keep_unsent(edo, ask)
@@ -115,7 +115,7 @@ def test_an_unsent_decision_is_shown_and_kept_in_words(ada, edo, typed, decision
     episode, _ = recording.start_episode(ada, EpisodeStart(key="typed", task="t", expert="plain"))
     asked, _ = opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="Well?", **typed))
     desk.save_draft(edo, asked.pk, "", decision=decision)
-    recording.fail(system(asked.project), episode.pk, "worker", "gone")
+    ending.fail(system(asked.project), episode.pk, "worker", "gone")
     asked.refresh_from_db()
     assert panels.unsent(edo, asked).text == words
     tagging.keep_unsent(edo, asked)

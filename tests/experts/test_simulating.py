@@ -7,7 +7,7 @@ import pytest
 from awmclient.schema import AskOpen, Finish, Outcome
 from awmenv.blockers import CANT_ANSWER
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.stored.packs import blockers_of
 from experts import endings
 from experts.models import Ask, AskEvent
@@ -54,8 +54,8 @@ def test_registry_answers_matches_and_refuses_all_others(ada, edo):
     assert endings.headline(right) == "The script registry of blockers answered in under 1 s."
     assert Episode.objects.get(pk=episode.pk).state == "running"
     assert not Delivery.objects.exists() and not AskEvent.objects.filter(verb="to_people").exists()
-    recording.finish(system(ada.project), episode.pk, Finish(stop_reason="done"))
-    recording.record_outcome(system(ada.project), episode.pk, Outcome(reward_type="complete", reward=1.0))
+    ending.finish(system(ada.project), episode.pk, Finish(stop_reason="done"))
+    ending.record_outcome(system(ada.project), episode.pk, Outcome(reward_type="complete", reward=1.0))
     found = next(one for one in asking_of(compare_run(ada, episode.run_id)).arms if one.arm == "registry")
     assert (found.asks, found.matched, found.found, found.human_s) == (2, 1, 1, 0)
 

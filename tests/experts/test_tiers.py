@@ -10,7 +10,7 @@ from django.utils import timezone
 from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import RunStart
 from episodes.models import Episode, Step
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.stored.entries import entry_of
 from experts.errors import AlreadyDeclined, AtCapacity, DraftConflict, NotForYou, NotYours, StillOpen, TooLate, Used
 from experts.find import board
@@ -300,7 +300,7 @@ def test_a_draft_outlives_the_ask_and_is_gone_once_it_was_sent(asked, edo):
     desk.save_draft(edo, ask.pk, "The oldest")
     desk.save_draft(edo, other.pk, "You may")
     answered(edo, ask)
-    recording.fail(system(other.project), other.episode_id, "worker", "gone")
+    ending.fail(system(other.project), other.episode_id, "worker", "gone")
     assert list(Draft.objects.values_list("text", flat=True)) == ["You may"]
     assert fresh(other).status == "cancelled"
 

@@ -18,7 +18,7 @@ from awmclient.nouns.typed import TYPED_FIELDS, Option, ProposedCall
 from awmclient.schema import AnswerBody, AskOpen, EpisodeStart, Finish, Outcome, RunStart, StepBatch, TrainingStepReport
 from curriculum.record import taking, training
 from episodes.models import Episode, Run
-from episodes.record import pictures, pinning, recording
+from episodes.record import ending, pictures, pinning, recording
 from experts.models import Ask
 from experts.record import advising, attaching, closing, opening, queue
 from exports.assembly import datasets
@@ -93,8 +93,8 @@ def lived(actor, expert, key, text, two_people=False, has_pictures=False, **more
         shared(actor, expert, one, seq)
     last = {"seq": seq + 1, "kind": "message", "role": "assistant", "content": text("last"), "turn": 4}
     recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": [last]}).steps)
-    recording.finish(actor, one.pk, shaped(Finish, text, fault=None, detail=None))
-    recording.record_outcome(actor, one.pk, shaped(Outcome, text, reward_type="complete"))
+    ending.finish(actor, one.pk, shaped(Finish, text, fault=None, detail=None))
+    ending.record_outcome(actor, one.pk, shaped(Outcome, text, reward_type="complete"))
     one.refresh_from_db()
     correcting.correct(expert, one, seq + 1, correcting.Better("message", text=text("correction")))
     return one

@@ -22,7 +22,7 @@ from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch,
 from awmclient.testing import MemoryDashboard
 from awmenv.client import EnvironmentClient
 from awmenv.packs import load_pack
-from episodes.record import recording
+from episodes.record import ending, recording
 from exports.assembly.building import Walk
 from exports.formats import FORMATS
 from exports.recipe import Recipe
@@ -265,8 +265,8 @@ def test_lines_of_the_readme_train_on_an_export_of_the_demo_run(base, db, settin
     start = EpisodeStart(key="one", task="t", run=run.pk, tools=[ToolSpec(name="search_tickets", input_schema={})])
     episode, _ = recording.start_episode(actor, start)
     recording.append_steps(actor, episode.pk, StepBatch.model_validate({"steps": asyncio.run(played())}).steps)
-    recording.finish(actor, episode.pk, Finish(stop_reason="done"))
-    recording.record_outcome(actor, episode.pk, Outcome(reward_type="complete", reward=1.0))
+    ending.finish(actor, episode.pk, Finish(stop_reason="done"))
+    ending.record_outcome(actor, episode.pk, Outcome(reward_type="complete", reward=1.0))
     monkeypatch.chdir(tmp_path)
     call_command(*command)
     shutil.copytree(base, tmp_path / "Qwen" / "Qwen3-0.6B")

@@ -48,9 +48,9 @@ class LiveWorld:
 
     async def stop(self, episode):
         code = (
-            "from episodes.models import Episode; from episodes.record import recording; "
+            "from episodes.models import Episode; from episodes.record import ending; "
             "from people.access import system; "
-            f"e = Episode.objects.get(pk={episode!r}); recording.cancel(system(e.project), e.pk, 'a person said so')"
+            f"e = Episode.objects.get(pk={episode!r}); ending.cancel(system(e.project), e.pk, 'a person said so')"
         )
         await asyncio.to_thread(self.house.manage, "shell", "-c", code)
 

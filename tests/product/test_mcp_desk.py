@@ -24,7 +24,7 @@ import json
 from django.db import transaction
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending, recording
 from experts.record import opening
 from people import access
 from people.record import members
@@ -42,9 +42,9 @@ steps = [{"seq": 1, "kind": "message", "role": "assistant", "content": "x" * 30_
 def ended(key):
     episode, _ = recording.start_episode(ada, EpisodeStart(key=key, task=f"Count the rows of {key}."))
     recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": steps}).steps)
-    recording.finish(ada, episode.pk, Finish(stop_reason="done"))
+    ending.finish(ada, episode.pk, Finish(stop_reason="done"))
     outcome = Outcome(reward_type="complete", reward=1.0, details={"why": "WORDS"}, source="verifier")
-    recording.record_outcome(access.system(project), episode.pk, outcome)
+    ending.record_outcome(access.system(project), episode.pk, outcome)
     return episode.pk
 judged, free = ended("judged"), ended("free")
 live, _ = recording.start_episode(ada, EpisodeStart(key="live", task="Ask.", expert="plain"))

@@ -6,7 +6,7 @@ import pytest
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending, recording
 from people.access import Actor, system
 from reviews.record import assigning
 
@@ -34,10 +34,10 @@ def ended(
     steps = [*before, {"kind": "message", "role": "assistant", "content": "I shut it."}, {"kind": "tool_call", **said}]
     steps = [{**step, "seq": seq} for seq, step in enumerate(steps, 1)]
     recording.append_steps(actor, episode.pk, StepBatch.model_validate({"steps": steps}).steps)
-    recording.finish(actor, episode.pk, Finish(stop_reason="done"))
+    ending.finish(actor, episode.pk, Finish(stop_reason="done"))
     if found:
         outcome = Outcome(reward_type=found, reward=reward, details={"why": "zebra-detail"}, source="verifier")
-        recording.record_outcome(system(actor.project), episode.pk, outcome)
+        ending.record_outcome(system(actor.project), episode.pk, outcome)
     return Episode.objects.get(pk=episode.pk)
 
 

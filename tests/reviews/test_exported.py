@@ -8,7 +8,7 @@ import pytest
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch
 from episodes.models import Episode, Privilege
-from episodes.record import recording
+from episodes.record import ending, recording
 from experts.record import advising, opening, queue
 from experts.record import tagging as questions
 from exports.assembly import datasets
@@ -119,10 +119,8 @@ def test_later_tag_of_a_question_changes_no_snapshot(ada, edo, tmp_path):
     ask = opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=2, question="Into which?"))[0]
     lease = queue.claim(edo, ask.pk)
     advising.answer(edo, lease.assignment_id, lease.lease_token, "The oldest.", "n")
-    recording.finish(ada, episode.pk, Finish(stop_reason="done"))
-    recording.record_outcome(
-        system(ada.project), episode.pk, Outcome(reward_type="complete", reward=1, source="verifier")
-    )
+    ending.finish(ada, episode.pk, Finish(stop_reason="done"))
+    ending.record_outcome(system(ada.project), episode.pk, Outcome(reward_type="complete", reward=1, source="verifier"))
     questions.tag(edo, ask, "answerable", "no")
     questions.tag(edo, ask, "answerable", "yes")
     questions.tag(edo, ask, "question_needed", "yes")

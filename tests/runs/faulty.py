@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from awmclient.policies import Turn
 from awmclient.words.toolcalls import Call
-from episodes.record import appending, recording
+from episodes.record import appending, ending
 from episodes.stored import settled
 from episodes.visible.trajectory import steps_of
 from experts.models import Ask
@@ -201,7 +201,7 @@ class Desk:
                 tasks.take_over(SimpleNamespace(hostname=WORKER, controller=SimpleNamespace(concurrency=16)))
             except OperationalError:
                 pass  # the task is made again
-            recording.lose_silent(timezone.now() + timedelta(days=2))  # nobody plays it now
+            ending.lose_silent(timezone.now() + timedelta(days=2))  # nobody plays it now
             self._answer(episode)
             episode.refresh_from_db()
             if not episode.is_live and not settled.unverified().filter(pk=episode.pk).exists():

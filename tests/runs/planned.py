@@ -6,7 +6,7 @@ from django.utils import timezone
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart
 from episodes.models import Episode, EpisodeState, VerifierOutcome
-from episodes.record import noting, queueing, recording
+from episodes.record import ending, noting, queueing, recording
 from people.access import system
 from runs.launch import feeding, planning
 from runs.models import Arm, Plan, PlannedTry, PlanState
@@ -28,16 +28,16 @@ def end(episode_id, complete=True):
     episode = Episode.objects.select_related("project").get(pk=episode_id)
     actor = system(episode.project)
     assert recording.begin(episode.pk, "w")
-    recording.finish(actor, episode.pk, Finish(stop_reason="done"))
+    ending.finish(actor, episode.pk, Finish(stop_reason="done"))
     outcome = Outcome(reward_type="complete" if complete else "others", reward=float(complete))
-    recording.record_outcome(actor, episode.pk, outcome)
+    ending.record_outcome(actor, episode.pk, outcome)
     feeding.verified(episode)
 
 
 def end_unverified(episode_id):
     """Finish an episode at work, whose task has no verifier."""
     episode = Episode.objects.select_related("project").get(pk=episode_id)
-    recording.finish(system(episode.project), episode.pk, Finish(stop_reason="done"))
+    ending.finish(system(episode.project), episode.pk, Finish(stop_reason="done"))
     noting.note_unverified(system(episode.project), episode.pk, "The task has no verifier.")
     feeding.verified(episode)
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, StandingAnswerBody, StepBatch
 from episodes.models import BranchArm, Episode, EpisodeState, Fork, Knowledge, Origin
-from episodes.record import admitting, ask_steps, branching, queueing, recording
+from episodes.record import admitting, ask_steps, branching, ending, queueing, recording
 from episodes.stored.arrivals import Arrival
 from experts.models import Ask
 from experts.record import advising, closing, desk, opening, queue, standing_answers
@@ -91,10 +91,10 @@ class Desk:
 
 def _episodes(desk_):
     for state in LIVE:
-        recording.finish(desk_.house, desk_.episode(state).pk, Finish(stop_reason="done"))
-        recording.finish(desk_.house, desk_.episode(state).pk, Finish(stop_reason="error", fault="policy"))
-        recording.fail(desk_.ada, desk_.episode(state).pk, "environment", "closed")
-        recording.cancel(desk_.ada, desk_.episode(state).pk, "enough")
+        ending.finish(desk_.house, desk_.episode(state).pk, Finish(stop_reason="done"))
+        ending.finish(desk_.house, desk_.episode(state).pk, Finish(stop_reason="error", fault="policy"))
+        ending.fail(desk_.ada, desk_.episode(state).pk, "environment", "closed")
+        ending.cancel(desk_.ada, desk_.episode(state).pk, "enough")
     desk_.episode("running", Origin.EXTERNAL)
     started, _ = recording.start_episode(desk_.ada, EpisodeStart(key="own", task="t", expert="plain"))
     desk_.ask(started)
@@ -114,7 +114,7 @@ def _imported(desk_):
 
 
 def _forked(desk_):
-    parent = recording.finish(desk_.house, desk_.episode().pk, Finish(stop_reason="done"))
+    parent = ending.finish(desk_.house, desk_.episode().pk, Finish(stop_reason="done"))
     parent.project = desk_.ada.project
     made = Fork(project=parent.project, parent=parent, seq=1, tries=1, knowledge="blind", grade="exact")
     branching.fork(desk_.ada, made, 1, [branching.ArmPlan(BranchArm.TREATED, [], Knowledge.BLIND)])
@@ -125,12 +125,12 @@ def _lost(desk_):
     for state in ("running", "waiting"):
         for origin in (Origin.BUILTIN, Origin.EXTERNAL):
             desk_.episode(state, origin)
-    recording.lose_silent(later)
+    ending.lose_silent(later)
     for state in ("running", "waiting"):
-        recording.lose_of_worker(desk_.episode(state).worker)
+        ending.lose_of_worker(desk_.episode(state).worker)
         one = desk_.episode(state)
-        Episode.objects.filter(pk=one.pk).update(attempt_seq=one.last_seq, idle_attempts=recording.IDLE_ATTEMPTS - 1)
-        recording.lose_of_worker(one.worker)
+        Episode.objects.filter(pk=one.pk).update(attempt_seq=one.last_seq, idle_attempts=ending.IDLE_ATTEMPTS - 1)
+        ending.lose_of_worker(one.worker)
     recording.heartbeat(desk_.house, one.pk)
 
 
@@ -142,7 +142,7 @@ def _answers(desk_):
     assert Episode.objects.get(pk=one.pk).state == "waiting"
     _held(desk_)
     _counted(desk_)
-    recording.lose_of_worker(one.worker)
+    ending.lose_of_worker(one.worker)
     recording.begin(one.pk, "again")
     with transaction.atomic():
         ask_steps.note_waiting(one.pk)
@@ -276,7 +276,7 @@ def _runs(desk_):
     for pk in broken.tries.values_list("episode_id", flat=True):
         feeding.feed(broken.pk)
         recording.begin(pk, "w")
-        recording.fail(desk_.house, pk, "environment", "closed")
+        ending.fail(desk_.house, pk, "environment", "closed")
     feeding.feed(broken.pk)
     planning.retry(desk_.ada, broken.pk)
 

@@ -7,7 +7,7 @@ import pytest
 from awmclient.schema import EpisodeStart, Finish
 from curriculum.show import rounds
 from episodes.models import VerifierOutcome
-from episodes.record import recording
+from episodes.record import ending, recording
 from experts.models import Ask
 from exports.models import Export
 from people.access import system
@@ -36,7 +36,7 @@ def tried(train, model, task, complete, *, expert="plain", asks=(), **more):
     about = {"scenario": scenario, "task_idx": int(number), "expert": expert, "policy": {"model": model}, **more}
     key = f"{model}/{task}/{Ask.objects.count()}/{VerifierOutcome.objects.count()}"
     episode, _ = recording.start_episode(train.actor, EpisodeStart(key=key, task="Sell.", **about))
-    recording.finish(train.actor, episode.pk, Finish(stop_reason="done"))
+    ending.finish(train.actor, episode.pk, Finish(stop_reason="done"))
     for number, blocker in enumerate(asks, 1):
         Ask.objects.create(
             project=train.project, episode=episode, seq=number, kind="question", question="How much?", key=str(number),

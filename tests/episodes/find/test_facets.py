@@ -15,7 +15,7 @@ from awmclient.schema import EpisodeStart, Finish, StepBatch
 from episodes.find import facets
 from episodes.find.facets import ListQuery, counted
 from episodes.models import Episode
-from episodes.record import indexing, recording
+from episodes.record import ending, indexing, recording
 from people.errors import Invalid
 
 pytestmark = pytest.mark.django_db
@@ -34,7 +34,7 @@ def crowd(ada):
         rows = [{"seq": seq, "kind": "tool_call", "name": said, "arguments": {}} for seq, said in enumerate(steps, 1)]
         recording.append_steps(ada, one.pk, StepBatch.model_validate({"steps": rows}).steps)
         if number % 2:
-            recording.finish(ada, one.pk, Finish(stop_reason="done"))
+            ending.finish(ada, one.pk, Finish(stop_reason="done"))
         made.append((one.pk, number, steps))
     dice.shuffle(made)
     for place, (pk, _, _) in enumerate(made):

@@ -6,7 +6,7 @@ import pytest
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, RunStart
 from episodes.find import lists
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.stored import run_sizes
 from experts.find.reading import open_asks, page_of_asks
 from experts.record import opening
@@ -26,8 +26,8 @@ def played(ada):
         more = {"arm": "react", "run": run.pk} if number % 2 else {"scenario": "shop", "task_idx": number}
         recording.start_episode(ada, EpisodeStart(key=f"e{number}", task="t", **more))
     first = lists.episodes(ada, {"key": ["e0"]}, "", 1).items[0].id
-    recording.finish(ada, first, Finish(stop_reason="done"))
-    recording.record_outcome(ada, first, Outcome(reward_type="complete", reward=1.0))
+    ending.finish(ada, first, Finish(stop_reason="done"))
+    ending.record_outcome(ada, first, Outcome(reward_type="complete", reward=1.0))
     return run
 
 
@@ -119,7 +119,7 @@ def test_runs_come_with_their_episodes_counted_by_state(ada, played):
 def test_episodes_of_listed_runs_are_counted_up_to_a_bound(ada, played, monkeypatch, django_assert_num_queries):
     empty, _ = recording.start_run(ada, RunStart(name="empty", key="empty"))
     oldest = lists.episodes(ada, {"key": ["e1"]}, "", 1).items[0].id
-    recording.finish(ada, oldest, Finish(stop_reason="done"))
+    ending.finish(ada, oldest, Finish(stop_reason="done"))
     with django_assert_num_queries(2):
         counted = {item.id: item.episodes for item in lists.runs(ada, {}, "", 50).items}
     assert counted == {empty.pk: {}, played.pk: {"running": 2, "finished": 1}}

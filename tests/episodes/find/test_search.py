@@ -15,7 +15,7 @@ from episodes.find.narrowing import matching
 from episodes.find.search import hits
 from episodes.find.search_text import FOUND_CHARS, matches, text_of
 from episodes.models import Episode, EpisodeFacts, EpisodeWords, SearchMark, Step, StepWords
-from episodes.record import indexing, recording
+from episodes.record import ending, indexing, recording
 from episodes.visible.lens import EVERYTHING
 from experts.record import advising, opening, queue
 from people.errors import Invalid
@@ -78,8 +78,8 @@ def test_words_of_every_kind_of_step_are_found(ada, ask):
 def test_verifier_is_not_found(ada):
     one = started(ada, "one")
     add(ada, one, said("x"))
-    recording.finish(ada, one.pk, Finish(stop_reason="done"))
-    recording.record_outcome(ada, one.pk, Outcome(reward_type="others", reward=0.0, details={"why": "pomelo"}))
+    ending.finish(ada, one.pk, Finish(stop_reason="done"))
+    ending.record_outcome(ada, one.pk, Outcome(reward_type="others", reward=0.0, details={"why": "pomelo"}))
     indexing.work()
     assert keys(ada, q="pomelo") == [] and StepWords.objects.count() == 1
 
@@ -115,7 +115,7 @@ def test_no_step_is_lost_to_order_or_crash(ada, monkeypatch):
     monkeypatch.setattr(indexing, "_store_words", real)
     indexing.work()
     add(ada, episodes[0], said("late"))
-    recording.finish(ada, episodes[1].pk, Finish(stop_reason="done"))
+    ending.finish(ada, episodes[1].pk, Finish(stop_reason="done"))
     indexing.work()
     assert StepWords.objects.count() == 16
     assert [row.done for row in EpisodeFacts.objects.order_by("episode__key")] == [False, True, False]
@@ -175,7 +175,7 @@ def test_few_steps_are_read_in_one_look(ada, monkeypatch):
     """A look reads all episodes of the last ten minutes: it costs more than what it finds."""
     one, looks, batch = started(ada, "one"), [], indexing._one_batch
     add(ada, one, said("apple"))
-    recording.finish(ada, one.pk, Finish(stop_reason="done"))
+    ending.finish(ada, one.pk, Finish(stop_reason="done"))
     monkeypatch.setattr(indexing, "_one_batch", lambda: [looks.append(1), batch()][1])
     indexing.work()
     facts = EpisodeFacts.objects.get()
@@ -188,7 +188,7 @@ def test_all_is_read_and_joined_whatever_a_batch_takes(ada, monkeypatch, name, m
     for key in ("one", "two"):
         one = started(ada, key)
         add(ada, one, *(said(f"apple{number}") for number in range(5)))
-        recording.finish(ada, one.pk, Finish(stop_reason="done"))
+        ending.finish(ada, one.pk, Finish(stop_reason="done"))
     indexing.work()
     assert set(EpisodeFacts.objects.values_list("done", "read_seq", "joined_seq")) == {(True, 5, 5)}
 
@@ -302,7 +302,7 @@ def test_words_are_joined_at_the_end_and_after_many_steps(ada, monkeypatch):
     monkeypatch.setattr(indexing, "JOINED", 3)
     ended, long, short = (started(ada, key) for key in ("ended", "long", "short"))
     add(ada, ended, said("apple"))
-    recording.finish(ada, ended.pk, Finish(stop_reason="done"))
+    ending.finish(ada, ended.pk, Finish(stop_reason="done"))
     add(ada, long, said("apple"), said("pear fig"), said("apple plum"))
     add(ada, short, said("apple"), said("plum"))
     indexing.work()
@@ -331,7 +331,7 @@ def test_answer_to_a_joined_ask_is_found(ada, ask, monkeypatch):
 def test_steps_read_before_words_were_joined_are_found(ada, monkeypatch):
     for number in range(5):
         add(ada, (one := started(ada, f"e{number}")), said("apple"), said(f"pear{number}"))
-        recording.finish(ada, one.pk, Finish(stop_reason="done"))
+        ending.finish(ada, one.pk, Finish(stop_reason="done"))
     monkeypatch.setattr(indexing, "_join", lambda: 0)
     indexing.work()
     assert len(keys(ada, q="apple")) == 5 and not EpisodeWords.objects.exists()
@@ -347,7 +347,7 @@ def test_more_words_than_a_vector_takes_are_joined(ada):
     for step in range(6):
         wide = (f"{step}\U00010450" + "\U00010450" * 50 + str(number) for number in range(600))
         add(ada, one, *[said(f"{step} " + " ".join(wide))] * 12)
-    recording.finish(ada, one.pk, Finish(stop_reason="done"))
+    ending.finish(ada, one.pk, Finish(stop_reason="done"))
     indexing.work()
     assert EpisodeWords.objects.count() > 3
     assert keys(ada, q="5") == ["one"]

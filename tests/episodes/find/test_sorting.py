@@ -10,7 +10,7 @@ from awmclient.schema import EpisodeStart, Finish
 from episodes.find import sorting
 from episodes.find.narrowing import matching
 from episodes.models import SORTED_BY
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.stored.strip import ACTIONS, ASKS
 
 INDEXES = {
@@ -30,7 +30,7 @@ def test_index_leads_to_each_page_of_sorted_list(ada, order):
     """At 100,000 episodes the list sorted by asks took 3.8 s."""
     for key in "abc":
         one, _ = recording.start_episode(ada, EpisodeStart(key=key, task="Sort."))
-        recording.finish(ada, one.pk, Finish(stop_reason="done"))
+        ending.finish(ada, one.pk, Finish(stop_reason="done"))
     with CaptureQueriesContext(connection) as asked:
         first = sorting.page(ada, matching(ada, {}), order, "", 1)
         second = sorting.page(ada, matching(ada, {}), order, first.after, 1)

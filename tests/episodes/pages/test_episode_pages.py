@@ -9,7 +9,7 @@ import pytest
 from awmclient.schema import STEP, EpisodeStart, Finish, Outcome, RunStart, StepBatch
 from episodes.find import in_episode
 from episodes.models import Episode, OutcomeHold
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.stored import packs
 from episodes.visible.lens import lens_of
 from people import access
@@ -35,9 +35,9 @@ def episode(ada):
 
 @pytest.fixture
 def ended(ada, project, episode):
-    recording.finish(ada, episode.pk, Finish(stop_reason="done", final_answer="It is open."))
+    ending.finish(ada, episode.pk, Finish(stop_reason="done", final_answer="It is open."))
     found = Outcome(reward_type="others", reward=0.0, details={"missing": "group"}, state_diff=DIFF)
-    recording.record_outcome(access.system(project), episode.pk, found, "code")
+    ending.record_outcome(access.system(project), episode.pk, found, "code")
     return episode
 
 
@@ -93,7 +93,7 @@ def test_the_live_page_keeps_the_verifier_closed_until_the_end(rita, ada, episod
 
 def test_reported_outcome_has_the_label_of_the_style(rita, ada, episode):
     told = {"stop_reason": "done", "outcome": {"reward_type": "others", "reward": 0.0}}
-    recording.finish(ada, episode.pk, Finish.model_validate(told))
+    ending.finish(ada, episode.pk, Finish.model_validate(told))
     page = text(as_person(rita), f"/episodes/{episode.pk}/")
     assert "Reported by the loop" in page and "Not complete, reward" in page and "others, reward" not in page
 
@@ -165,14 +165,14 @@ def test_who_may_launch_may_stop_and_others_may_not(ada, rita, episode):
 
 
 def test_a_fault_is_shown_as_a_fault_and_not_as_a_failed_task(rita, ada, episode):
-    recording.fail(ada, episode.pk, "environment", "1011 keepalive <ping>")
+    ending.fail(ada, episode.pk, "environment", "1011 keepalive <ping>")
     page = text(as_person(rita), f"/episodes/{episode.pk}/")
     assert "Failed with fault environment after 3 actions. Not counted as a failed task." in page
     assert "1011 keepalive &lt;ping&gt;" in page
 
 
 def test_fault_of_the_policy_is_said_to_count(rita, ada, episode):
-    recording.fail(ada, episode.pk, "policy", "exceeds the context size")
+    ending.fail(ada, episode.pk, "policy", "exceeds the context size")
     page = text(as_person(rita), f"/episodes/{episode.pk}/")
     assert "Failed with fault policy after 3 actions. Counts as not complete." in page
     assert "Not counted as a failed task." not in page

@@ -15,7 +15,7 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch
 from episodes.find import facets, narrowing, recent
 from episodes.models import Episode, SavedView
 from episodes.pages import many
-from episodes.record import indexing, recording
+from episodes.record import ending, indexing, recording
 from episodes.show import wall
 from experts.models import Ask
 from experts.record import opening
@@ -32,8 +32,8 @@ def add(actor, key, *, outcome=None, steps=(), **more):
     if rows:
         recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": rows}).steps)
     if outcome:
-        recording.finish(actor, one.pk, Finish(stop_reason="done"))
-        recording.record_outcome(actor, one.pk, Outcome(reward_type=outcome, reward=float(outcome == "complete")))
+        ending.finish(actor, one.pk, Finish(stop_reason="done"))
+        ending.record_outcome(actor, one.pk, Outcome(reward_type=outcome, reward=float(outcome == "complete")))
     return one
 
 

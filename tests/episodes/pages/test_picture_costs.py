@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from awmclient.schema import EpisodeStart, Finish, StepBatch
 from episodes.models import Episode, Picture, PictureUse
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.stored.decode_picture import THUMBNAIL_BYTES
 from tests.browsing import as_person
 
@@ -48,10 +48,10 @@ def cost(client, address):
 def test_list_costs_the_same_with_pictures(ada):
     client = as_person(ada)
     plain = browsed(ada, 0)
-    recording.finish(ada, plain.pk, Finish(stop_reason="done"))
+    ending.finish(ada, plain.pk, Finish(stop_reason="done"))
     queries, _, size = cost(client, "/episodes/?state=finished")
     Episode.every.filter(pk=plain.pk).update(key="plain", state="cancelled")
-    recording.finish(ada, browsed(ada, 100).pk, Finish(stop_reason="done"))
+    ending.finish(ada, browsed(ada, 100).pk, Finish(stop_reason="done"))
     with_them = cost(client, "/episodes/?state=finished")
     assert with_them[:2] == (queries, []) and abs(with_them[2] - size) < 200
 

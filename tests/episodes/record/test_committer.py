@@ -13,7 +13,7 @@ from django.utils import timezone
 from awmclient.schema import EpisodeStart, Finish, StepBatch
 from episodes.errors import EpisodeEnded, SeqGap, StepConflict
 from episodes.models import Episode, Step
-from episodes.record import committer, recording
+from episodes.record import committer, ending, recording
 from episodes.record.appending import Held, append_together
 from episodes.record.committer import AppendRequest, Committer, commit
 from episodes.stored.entries import entries_of, entries_of_batch
@@ -101,7 +101,7 @@ def test_a_repeat_of_old_steps_moves_nothing_back(start, append):
 def test_an_ended_episode_takes_repeats_and_nothing_new(start, append, ada):
     one = start("one")
     commit([append(one, 1)])
-    recording.finish(ada, one, Finish(stop_reason="done"))
+    ending.finish(ada, one, Finish(stop_reason="done"))
     assert kinds(commit([append(one, 1), append(one, 2)])) == [1, EpisodeEnded]
     assert numbers(one) == [1]
 
@@ -120,7 +120,7 @@ def test_token_revoked_while_batch_waits_writes_nothing(project, ada, start, app
 
 def test_lost_episode_continues_in_batch_order(start, append, settings):
     one, two = start("one"), start("two")
-    recording.lose_silent(timezone.now() + timedelta(seconds=settings.AWMWEB_HEARTBEAT_S + 1))
+    ending.lose_silent(timezone.now() + timedelta(seconds=settings.AWMWEB_HEARTBEAT_S + 1))
     assert commit([append(one, 1), append(one, 2)]) == [1, 2]
     assert Episode.objects.get(pk=one).state == "running"
     assert Episode.objects.get(pk=two).state == "failed"

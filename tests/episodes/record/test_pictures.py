@@ -18,7 +18,7 @@ from awmweb.erasing.episodes import erase_episode
 from awmweb.retention.emptying import empty
 from episodes.errors import TooManyPictures
 from episodes.models import BranchArm, Episode, Fork, Knowledge, Origin, OutcomeHold, Picture, PictureUse
-from episodes.record import branching, pictures, recording
+from episodes.record import branching, ending, pictures, recording
 from episodes.stored import decoding
 from episodes.stored.decode_picture import (
     FIRST_TO_GO,
@@ -225,7 +225,7 @@ def test_only_the_recorder_of_an_episode_uploads(client, loop, episode, edo, pro
     Episode.every.filter(pk=episode.pk).update(origin=Origin.BUILTIN)
     assert send(client, loop, episode).json()["error"]["code"] == "other_loop"
     Episode.every.filter(pk=episode.pk).update(origin=Origin.EXTERNAL)
-    recording.finish(loop[0], episode.pk, Finish(stop_reason="done"))
+    ending.finish(loop[0], episode.pk, Finish(stop_reason="done"))
     assert send(client, loop, episode).json()["error"]["code"] == "episode_ended"
     assert not Picture.objects.exists()
 
@@ -332,7 +332,7 @@ def test_blind_reviewer_sees_pictures_and_no_outcome(client, loop, episode, rita
     part = send(client, loop, episode).json()
     append(client, loop, episode, {"kind": "message", "role": "user", "content": [part]})
     finish = Finish.model_validate({"stop_reason": "done", "outcome": {"reward_type": "secret_match", "reward": 1.0}})
-    recording.finish(loop[0], episode.pk, finish)
+    ending.finish(loop[0], episode.pk, finish)
     OutcomeHold.objects.create(episode=episode, actor_key=rita.key, by="review")
     reply = as_person(rita).get(f"/api/v1/blobs/{part['blob']}")
     assert bytes(reply.content) == stored(PNG).data
@@ -344,7 +344,7 @@ def test_picture_goes_with_the_last_episode_that_has_it(client, loop, episode, a
     other, _ = recording.start_episode(loop[0], EpisodeStart(key="other", task="look"))
     digest = [send(client, loop, one).json()["blob"] for one in (episode, other)][0]
     for each in (episode, other):
-        recording.finish(loop[0], each.pk, Finish(stop_reason="done"))
+        ending.finish(loop[0], each.pk, Finish(stop_reason="done"))
     erase_episode(ada, episode.pk)
     assert as_person(ada).get(f"/api/v1/blobs/{digest}").status_code == 200
     fell = erase_episode(ada, other.pk).fell
@@ -354,7 +354,7 @@ def test_picture_goes_with_the_last_episode_that_has_it(client, loop, episode, a
 
 def test_rule_that_empties_steps_drops_their_pictures(client, loop, episode):
     send(client, loop, episode)
-    recording.finish(loop[0], episode.pk, Finish(stop_reason="done"))
+    ending.finish(loop[0], episode.pk, Finish(stop_reason="done"))
     assert empty([episode.pk])["episodes.Picture"] == 1
     assert not Picture.objects.exists()
 
@@ -362,7 +362,7 @@ def test_rule_that_empties_steps_drops_their_pictures(client, loop, episode):
 def test_branch_has_the_pictures_of_its_parent(client, loop, episode, ada):
     part = send(client, loop, episode).json()
     append(client, loop, episode, {"kind": "message", "role": "user", "content": [part]})
-    recording.finish(loop[0], episode.pk, Finish(stop_reason="done"))
+    ending.finish(loop[0], episode.pk, Finish(stop_reason="done"))
     made = Fork(project=ada.project, parent=episode, seq=1, tries=1, knowledge="blind", grade="exact")
     (branch,) = branching.fork(ada, made, 2, [branching.ArmPlan(BranchArm.TREATED, [], Knowledge.BLIND)])
     page = as_person(ada).get(f"/episodes/{branch.pk}/pictures/{part['blob']}?small=1")

@@ -16,7 +16,7 @@ from awmclient.record.observations import result_of
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
 from episodes.errors import EpisodeEnded, SeqGap, StepConflict
 from episodes.models import Episode, Step
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.visible import trajectory
 from people.access import bearer
 from people.errors import Invalid, KeyConflict, NotFound, WrongScope
@@ -107,26 +107,26 @@ def test_a_gap_is_refused_whole(ada, episode, numbers):
 
 def test_step_after_the_end_is_refused_unless_a_repeat(ada, episode):
     recording.append_steps(ada, episode.pk, steps(note(1)))
-    recording.finish(ada, episode.pk, Finish(stop_reason="done"))
+    ending.finish(ada, episode.pk, Finish(stop_reason="done"))
     assert recording.append_steps(ada, episode.pk, steps(note(1))) == 1
     with pytest.raises(EpisodeEnded):
         recording.append_steps(ada, episode.pk, steps(note(2)))
 
 
 def test_repeated_finish_is_idempotent_and_another_is_refused(ada, episode):
-    recording.finish(ada, episode.pk, Finish(stop_reason="done", final_answer="7"))
-    recording.finish(ada, episode.pk, Finish(stop_reason="done", final_answer="7"))
+    ending.finish(ada, episode.pk, Finish(stop_reason="done", final_answer="7"))
+    ending.finish(ada, episode.pk, Finish(stop_reason="done", final_answer="7"))
     with pytest.raises(EpisodeEnded):
-        recording.finish(ada, episode.pk, Finish(stop_reason="gave_up"))
+        ending.finish(ada, episode.pk, Finish(stop_reason="gave_up"))
 
 
 def test_the_same_end_with_another_reported_outcome_is_refused(ada, episode):
     mine = {"reward_type": "mine", "reward": 1, "details": {"why": "\x00"}}
-    recording.finish(ada, episode.pk, Finish(stop_reason="done", outcome=mine))
-    recording.finish(ada, episode.pk, Finish(stop_reason="done", outcome=mine))
+    ending.finish(ada, episode.pk, Finish(stop_reason="done", outcome=mine))
+    ending.finish(ada, episode.pk, Finish(stop_reason="done", outcome=mine))
     for other in ({**mine, "reward": 0}, None):
         with pytest.raises(EpisodeEnded):
-            recording.finish(ada, episode.pk, Finish(stop_reason="done", outcome=other))
+            ending.finish(ada, episode.pk, Finish(stop_reason="done", outcome=other))
 
 
 def test_append_of_one_episode_is_planned_once(ada, episode):
@@ -139,9 +139,9 @@ def test_append_of_one_episode_is_planned_once(ada, episode):
 
 
 def test_the_verifiers_word_repeated_is_one_outcome_and_one_step(ada, episode):
-    recording.finish(ada, episode.pk, Finish(stop_reason="done"))
-    first = recording.record_outcome(ada, episode.pk, Outcome(reward_type="complete", reward=1.0))
-    again = recording.record_outcome(ada, episode.pk, Outcome(reward_type="complete", reward=1.0))
+    ending.finish(ada, episode.pk, Finish(stop_reason="done"))
+    first = ending.record_outcome(ada, episode.pk, Outcome(reward_type="complete", reward=1.0))
+    again = ending.record_outcome(ada, episode.pk, Outcome(reward_type="complete", reward=1.0))
     assert (first, again, episode.outcomes.count()) == (True, False, 1)
     assert len(trajectory.steps_of(episode)) == 1
 
@@ -173,7 +173,7 @@ def test_two_projects_may_use_the_same_key(ada, max_, episode):
 
 def test_silent_loop_is_lost_and_reopens_when_it_reports(ada, episode, settings):
     later = timezone.now() + timedelta(seconds=settings.AWMWEB_HEARTBEAT_S + 1)
-    assert recording.lose_silent(later) == 1
+    assert ending.lose_silent(later) == 1
     episode.refresh_from_db()
     assert (episode.state, episode.fault) == ("failed", "worker")
     recording.append_steps(ada, episode.pk, steps(note(1)))
@@ -183,9 +183,9 @@ def test_silent_loop_is_lost_and_reopens_when_it_reports(ada, episode, settings)
 
 
 def test_lost_episode_that_was_cancelled_is_not_reopened(ada, episode, settings):
-    recording.lose_silent(timezone.now() + timedelta(seconds=settings.AWMWEB_HEARTBEAT_S + 1))
+    ending.lose_silent(timezone.now() + timedelta(seconds=settings.AWMWEB_HEARTBEAT_S + 1))
     for _ in range(2):
-        recording.cancel(ada, episode.pk, "enough")
+        ending.cancel(ada, episode.pk, "enough")
     with pytest.raises(EpisodeEnded):
         recording.append_steps(ada, episode.pk, steps(note(1)))
     episode.refresh_from_db()
@@ -194,7 +194,7 @@ def test_lost_episode_that_was_cancelled_is_not_reopened(ada, episode, settings)
 
 
 def test_an_episode_that_really_failed_is_not_reopened(ada, episode):
-    recording.fail(ada, episode.pk, "environment", "the server is gone")
+    ending.fail(ada, episode.pk, "environment", "the server is gone")
     with pytest.raises(EpisodeEnded):
         recording.append_steps(ada, episode.pk, steps(note(1)))
 
@@ -209,8 +209,8 @@ def test_a_stored_step_cannot_be_saved_again(ada, episode):
 
 def test_the_outcome_comes_once_and_agents_never_read_its_step(project, ada, episode):
     recording.append_steps(ada, episode.pk, steps(note(1)))
-    recording.finish(ada, episode.pk, Finish(stop_reason="done"))
-    recording.record_outcome(ada, episode.pk, Outcome(reward_type="complete", reward=1.0))
+    ending.finish(ada, episode.pk, Finish(stop_reason="done"))
+    ending.record_outcome(ada, episode.pk, Outcome(reward_type="complete", reward=1.0))
     token, _ = issue_token(ada, "loop", "agent")
     assert [step["kind"] for step in steps_read_by(ada, episode.pk)] == ["note", "verification"]
     assert [step["kind"] for step in steps_read_by(bearer(token), episode.pk)] == ["note"]
@@ -242,7 +242,7 @@ def test_two_writers_of_the_same_number_leave_one_step(project, ada):
 def test_finish_stores_the_fault_that_its_loop_names(ada, episode):
     end = Finish(stop_reason="error", fault="environment", detail="lost\x00 \ud800" + "x" * 3000)
     for _ in range(2):
-        recording.finish(ada, episode.pk, end)
+        ending.finish(ada, episode.pk, end)
     found = Episode.objects.get(pk=episode.pk)
     assert (found.state, found.stop_reason, found.fault) == ("failed", "error", "environment")
     assert found.fault_detail == "lost ?" + "x" * 3000
@@ -251,12 +251,12 @@ def test_finish_stores_the_fault_that_its_loop_names(ada, episode):
     assert trajectory.view_of(found).fault == "environment"
     for other in ({}, {"fault": "policy"}, {"fault": "environment", "detail": "other"}):
         with pytest.raises(EpisodeEnded):
-            recording.finish(ada, episode.pk, Finish(stop_reason="error", **other))
+            ending.finish(ada, episode.pk, Finish(stop_reason="error", **other))
 
 
 def test_finish_without_a_fault_fails_with_none(ada, episode):
     for _ in range(2):
-        recording.finish(ada, episode.pk, Finish(stop_reason="error"))
+        ending.finish(ada, episode.pk, Finish(stop_reason="error"))
     found = Episode.objects.get(pk=episode.pk)
     assert (found.state, found.fault, found.fault_detail) == ("failed", "", "")
     assert found.events.order_by("pk").last().reason == "error"

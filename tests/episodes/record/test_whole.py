@@ -7,7 +7,7 @@ import pytest
 from awmclient.schema import EpisodeStart, RunStart, WholeEpisode
 from episodes.errors import SeqGap
 from episodes.models import Episode, EpisodeEvent, Step, VerifierOutcome
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.record import whole as writing
 from episodes.record.whole import record_whole
 from people.access import bearer
@@ -48,7 +48,7 @@ def test_whole_episode_is_stored_as_live_calls_store_it(ada, finish):
     (found,) = record_whole(ada, [one])
     live, _ = recording.start_episode(ada, EpisodeStart.model_validate({**one.episode.model_dump(), "key": "live"}))
     recording.append_steps(ada, live.pk, one.steps)
-    recording.finish(ada, live.pk, one.finish)
+    ending.finish(ada, live.pk, one.finish)
     assert facts(found.episode) == facts(live)
     assert steps_read_by(ada, found.episode.pk) == steps_read_by(ada, live.pk)
 

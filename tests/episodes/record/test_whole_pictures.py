@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from awmclient.schema import EpisodeStart, Finish
 from awmweb.erasing.episodes import erase_episode
 from episodes.models import Episode, Picture, PictureUse
-from episodes.record import pictures, recording, whole_pictures
+from episodes.record import ending, pictures, recording, whole_pictures
 from people.access import system
 from people.errors import Busy
 from people.record.members import ensure_project
@@ -92,7 +92,7 @@ def test_digest_in_a_result_brings_no_picture(ada, record):
     (made,) = record(("a", steps))
     (again,) = record(("a", steps))
     assert again == {**made, "known": True} and not PictureUse.objects.filter(episode=made["id"]).exists()
-    recording.finish(actor, first.pk, Finish(stop_reason="done"))
+    ending.finish(actor, first.pk, Finish(stop_reason="done"))
     erase_episode(system(ada.project), first.pk)
     assert not Picture.objects.exists()
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.show.alignment import Act, acts_of, align, differences, divergence, headline
 from tests.browsing import as_person, html
 
@@ -114,9 +114,9 @@ def played(ada):
         start = EpisodeStart(key=key, task="Sort the desk.", scenario="desk_1", task_idx=3, **more)
         one, _ = recording.start_episode(ada, start)
         recording.append_steps(ada, one.pk, StepBatch.model_validate({"steps": steps(*rows)}).steps)
-        recording.finish(ada, one.pk, Finish(stop_reason="done", final_answer=f"answer of {key}"))
+        ending.finish(ada, one.pk, Finish(stop_reason="done", final_answer=f"answer of {key}"))
         found = Outcome(reward_type="others" if diff is None else "complete", reward=1.0, state_diff=diff or {})
-        recording.record_outcome(ada, one.pk, found)
+        ending.record_outcome(ada, one.pk, found)
         return one
 
     return add

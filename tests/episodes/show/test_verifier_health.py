@@ -10,7 +10,7 @@ from django.test import Client
 from awmclient.schema import NOT_COUNTED, STEP, EpisodeStart, Finish, Outcome
 from awmenv.health import Form, Health
 from episodes import events
-from episodes.record import recording
+from episodes.record import ending, recording
 from people import access
 from people.record.members import issue_token
 from tests.browsing import as_person, html
@@ -29,9 +29,9 @@ def ended(ada, project, health, tier="strict", reward_type="others"):
     one = recording.start_episode(ada, plan)[0]
     body = {"seq": 1, "kind": "tool_call", "name": "look", "arguments": {}, "result": 1}
     recording.append_steps(ada, one.pk, [STEP.validate_python(body)])
-    recording.finish(ada, one.pk, Finish(stop_reason="done"))
+    ending.finish(ada, one.pk, Finish(stop_reason="done"))
     found = Outcome(reward_type=reward_type, reward=0.0)
-    recording.record_outcome(access.system(project), one.pk, found, tier, health)
+    ending.record_outcome(access.system(project), one.pk, found, tier, health)
     return one
 
 

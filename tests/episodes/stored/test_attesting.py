@@ -9,7 +9,7 @@ import pytest
 from awmclient.schema import EpisodeStart, Finish, StepBatch
 from awmenv.attesting import Trail, sha256_of, signed
 from episodes.models import EpisodeEvent, VerifierOutcome
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.stored import attesting, settled
 from episodes.stored.packs import find_pack, verifier_text
 
@@ -53,8 +53,8 @@ def finished(actor, name, attestation, steps=CALLS):
     recording.append_steps(actor, episode.pk, StepBatch.model_validate({"steps": steps}).steps)
     outcome = {"reward_type": "complete", "reward": 1.0, "attestation": attestation}
     end = Finish(stop_reason="done", final_answer="Merged.", outcome=outcome)
-    recording.finish(actor, episode.pk, end)
-    recording.finish(actor, episode.pk, end)  # the same again changes nothing
+    ending.finish(actor, episode.pk, end)
+    ending.finish(actor, episode.pk, end)  # the same again changes nothing
     kept = dict(VerifierOutcome.objects.filter(episode=episode).values_list("source", "reward_type"))
     why = EpisodeEvent.objects.filter(episode=episode, verb=settled.NOT_ATTESTED).values_list("reason", flat=True)
     return kept, list(why)

@@ -56,7 +56,8 @@ EVERY = {
     "episodes.record.rejudging": "what a verifier has judged, branches too",
     "episodes.record.pictures": "one episode",
     "episodes.record.queueing": "those of one run",
-    "episodes.record.recording": "one episode, and loops that fell silent",
+    "episodes.record.ending": "loops that fell silent",
+    "episodes.record.recording": "one episode",
     "episodes.record.steering": "one episode",
     "episodes.record.whole": "keys that are taken",
     "episodes.record.whole_pictures": "locks of the episodes that get pictures",
@@ -123,7 +124,7 @@ def test_only_named_modules_read_branches_with_others():
     assert not [name for name, taken in found.items() if taken & past]
     # every other read of outcomes comes through `outcomes.py`
     direct = {name for name, taken in found.items() if "VerifierOutcome.objects" in taken}
-    writes = {"episodes.record.recording", "episodes.record.rejudging", "episodes.record.whole"}
+    writes = {"episodes.record.ending", "episodes.record.rejudging", "episodes.record.whole"}
     assert direct == {*writes, "episodes.stored.outcomes", "episodes.stored.settled"}
 
 

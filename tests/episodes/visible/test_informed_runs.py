@@ -9,7 +9,7 @@ from django.test import Client
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, RunStart
 from episodes.models import Episode, Run
-from episodes.record import recording
+from episodes.record import ending, recording
 from experts.mcp import sessions
 from experts.models import Ask
 from experts.record import opening
@@ -90,8 +90,8 @@ def test_a_run_of_another_project_allows_nothing_here(callers, elsewhere):
 def test_a_launch_token_creates_runs_and_reads_and_nothing_else(callers, ada):
     launch = callers["launch"]
     episode, _ = recording.start_episode(ada, EpisodeStart(key="e", task="t", expert="plain"))
-    recording.finish(ada, episode.pk, Finish(stop_reason="done"))
-    recording.record_outcome(ada, episode.pk, Outcome(reward_type="complete", reward=1.0))
+    ending.finish(ada, episode.pk, Finish(stop_reason="done"))
+    ending.record_outcome(ada, episode.pk, Outcome(reward_type="complete", reward=1.0))
     assert launch.get(f"/episodes/{episode.pk}").status_code == 200
     kinds = [step["kind"] for step in launch.get(f"/episodes/{episode.pk}/steps").json()["steps"]]
     assert kinds == ["verification"]  # an agent's token does not get it

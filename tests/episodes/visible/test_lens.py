@@ -15,7 +15,7 @@ from episodes.live.consumers import LensListener
 from episodes.live.live_html import drawn
 from episodes.live.wire import Payload
 from episodes.models import Episode, OutcomeHold, Step
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.show import windows
 from episodes.stored.entries import text_of
 from episodes.visible import lens as lenses
@@ -69,9 +69,9 @@ def episode(ada):
     one = started(ada)
     steps = [STEP.validate_python({**step, "seq": seq}) for seq, step in enumerate(STEPS, 1)]
     recording.append_steps(ada, one.pk, steps)
-    recording.finish(ada, one.pk, Finish(stop_reason="done"))
+    ending.finish(ada, one.pk, Finish(stop_reason="done"))
     found = Outcome(reward_type="others", reward=0.0, details={"why": "verdict-secret"}, source="verifier")
-    recording.record_outcome(system(ada.project), one.pk, found)
+    ending.record_outcome(system(ada.project), one.pk, found)
     return Episode.objects.get(pk=one.pk)
 
 

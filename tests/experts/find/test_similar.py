@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, ToolCall
 from episodes.models import VerifierOutcome
-from episodes.record import recording
+from episodes.record import ending, recording
 from experts.find.similar import began_with, earlier, marks_of, origins
 from experts.metrics import records
 from experts.models import EARLIER, Advice, Ask
@@ -117,7 +117,7 @@ def test_blind_answer_cannot_start_from_privileged_text(answered, asked, edo):
 def test_equal_answers_are_one_row_with_their_outcomes(answered, asked, ada, edo):
     for verdict in ("complete", "others", ""):
         one = answered()
-        recording.finish(ada, one.episode_id, Finish(stop_reason="done"))
+        ending.finish(ada, one.episode_id, Finish(stop_reason="done"))
         if verdict:
             VerifierOutcome.objects.create(episode=one.episode, source="verifier", reward_type=verdict)
     page = html(as_person(edo).get(f"/asks/{asked().pk}/similar"))

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, RunStart, ToolCall, ToolCallStep, ToolSpec
 from episodes.models import Episode, VerifierOutcome
-from episodes.record import recording
+from episodes.record import ending, recording
 from experts.errors import TooLate
 from experts.find import board
 from experts.metrics import records
@@ -49,7 +49,7 @@ def play(ada):
             closing.consume(ada, ask.pk)
             step = ToolCallStep(seq=2, kind="tool_call", name=does, arguments={}, turn=2)
             recording.append_steps(ada, played.pk, [step])
-            recording.finish(ada, played.pk, Finish(stop_reason="done"))
+            ending.finish(ada, played.pk, Finish(stop_reason="done"))
             VerifierOutcome.objects.create(episode=played, source="verifier", reward_type=found)
         return ask
 

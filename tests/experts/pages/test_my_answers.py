@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from awmclient.schema import Finish
-from episodes.record import recording
+from episodes.record import ending
 from experts.record import advising, closing, queue
 from tests.browsing import as_person, html
 
@@ -26,7 +26,7 @@ def test_my_answers_say_what_became_of_each(asked, ada, edo, rita):
     advising.edit(edo, asks[0].pk, "Better words.", None)
     closing.consume(ada, asks[0].pk)
     advising.withdraw(edo, asks[1].pk)
-    recording.finish(ada, asks[2].episode_id, Finish(stop_reason="done"))
+    ending.finish(ada, asks[2].episode_id, Finish(stop_reason="done"))
     shown = mine(edo)
     assert "<h1>3 answers, 1 read by agents.</h1>" in shown
     assert "Better words." in shown and "Alpha?&lt;/b&gt;" not in shown and "Not mine." not in shown

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch, ToolSpec
 from episodes.models import Episode, Fork, Step, VerifierOutcome
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.stored import outcomes
 from experts.models import Advice, Ask
 from exports.assembly import card, datasets
@@ -41,8 +41,8 @@ def root(actor, key="root"):
         {"seq": 4, "kind": "message", "role": "assistant", "content": "Done.", "turn": 3},
     ]
     recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": steps}).steps)
-    recording.finish(actor, one.pk, Finish(stop_reason="done"))
-    recording.record_outcome(actor, one.pk, Outcome(reward_type="others", reward=0.0))
+    ending.finish(actor, one.pk, Finish(stop_reason="done"))
+    ending.record_outcome(actor, one.pk, Outcome(reward_type="others", reward=0.0))
     one.refresh_from_db()
     return one
 

@@ -15,7 +15,7 @@ from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch,
 from awmenv.attesting import sha256_of
 from curriculum.record import training
 from episodes.models import Episode, Erratum, OutcomeHold, RejudgedEpisode, Step, VerifierOutcome, VerifierVersion
-from episodes.record import recording, rejudging
+from episodes.record import ending, recording, rejudging
 from exports.assembly import datasets, storing
 from exports.explain import errata, explaining
 from exports.jobs import pushing
@@ -51,9 +51,9 @@ def ended(actor: Actor, episode: Episode, *, complete: bool) -> Episode:
         {**step, **({"content": f"{step['content']} {episode.key}"} if "content" in step else {})} for step in STEPS
     ]
     recording.append_steps(actor, episode.pk, StepBatch.model_validate({"steps": steps}).steps)
-    recording.finish(actor, episode.pk, Finish(stop_reason="done"))
+    ending.finish(actor, episode.pk, Finish(stop_reason="done"))
     found = Outcome(reward_type="complete" if complete else "others", reward=float(complete))
-    recording.record_outcome(actor, episode.pk, found)
+    ending.record_outcome(actor, episode.pk, found)
     return Episode.objects.get(pk=episode.pk)
 
 

@@ -16,7 +16,7 @@ from awmclient.nouns.pictures import ImagePart
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch, ToolSpec
 from awmweb.erasing.episodes import erase_episode
 from episodes.models import Picture
-from episodes.record import pictures, recording
+from episodes.record import ending, pictures, recording
 from exports import tasks
 from exports.assembly import datasets, storing
 from exports.assembly.building import Walk
@@ -199,8 +199,8 @@ def browsed(actor, key, *datas):
         {"seq": 3, "kind": "message", "role": "assistant", "content": f"Ordered {key}.", "turn": 2},
     ]
     recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": steps}).steps)
-    recording.finish(actor, one.pk, Finish(stop_reason="done"))
-    recording.record_outcome(actor, one.pk, Outcome(reward_type="complete", reward=1.0))
+    ending.finish(actor, one.pk, Finish(stop_reason="done"))
+    ending.record_outcome(actor, one.pk, Outcome(reward_type="complete", reward=1.0))
     return one, rows
 
 
@@ -287,8 +287,8 @@ def test_digest_of_another_episode_brings_no_picture(ada, shop, tmp_path):
         {"seq": 2, "kind": "message", "role": "assistant", "content": "Done.", "turn": 2},
     ]
     recording.append_steps(ada, thief.pk, StepBatch.model_validate({"steps": steps}).steps)
-    recording.finish(ada, thief.pk, Finish(stop_reason="done"))
-    recording.record_outcome(ada, thief.pk, Outcome(reward_type="complete", reward=1.0))
+    ending.finish(ada, thief.pk, Finish(stop_reason="done"))
+    ending.record_outcome(ada, thief.pk, Outcome(reward_type="complete", reward=1.0))
     erase_episode(system(ada.project), one.pk)
     _, files = written(ada, tmp_path / "one", filter={"id": [thief.pk]})
     assert files["data/train.jsonl"] and not [name for name in files if "images" in name]

@@ -18,7 +18,7 @@ from django.utils import timezone
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch, ToolSpec
 from episodes.errors import BlindReview
 from episodes.models import Episode, OutcomeHold
-from episodes.record import recording
+from episodes.record import ending, recording
 from experts.record import advising, opening, queue
 from exports.assembly import datasets, parts, storing
 from exports.errors import BadRecipe
@@ -71,8 +71,8 @@ def episode(actor, key, *, reward_type="complete", answer="Done.", **more):
     advised(actor, ask, "Into 7.")
     last = {"seq": 3, "kind": "message", "role": "assistant", "content": answer}
     recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": [last]}).steps)
-    recording.finish(actor, one.pk, Finish(stop_reason="done"))
-    recording.record_outcome(actor, one.pk, Outcome(reward_type=reward_type, reward=1.0))
+    ending.finish(actor, one.pk, Finish(stop_reason="done"))
+    ending.record_outcome(actor, one.pk, Outcome(reward_type=reward_type, reward=1.0))
     return one
 
 
@@ -264,9 +264,9 @@ def test_export_takes_attested_outcomes_not_reported_ones(ada, store):
         one, _ = recording.start_episode(ada, EpisodeStart(key=key, task=key))
         steps = [{"seq": 1, "kind": "message", "role": "assistant", "content": key}]
         recording.append_steps(ada, one.pk, StepBatch.model_validate({"steps": steps}).steps)
-        recording.finish(ada, one.pk, Finish(stop_reason="done", outcome={"reward_type": "complete", "reward": 1.0}))
+        ending.finish(ada, one.pk, Finish(stop_reason="done", outcome={"reward_type": "complete", "reward": 1.0}))
         if source == "attested":
-            recording.record_outcome(ada, one.pk, Outcome(reward_type="complete", reward=1.0, source="attested"))
+            ending.record_outcome(ada, one.pk, Outcome(reward_type="complete", reward=1.0, source="attested"))
     rows = [json.loads(line) for line in data_of(built(ada)).splitlines()]
     assert [(row["episode_id"], row["outcome_word"]) for row in rows] == [(one.pk, "attested")]
 
@@ -528,9 +528,9 @@ def test_poisoned_episodes_leave_no_canary_in_a_default_export(ada, store):
     advised(ada, ask, "canary-informed")
     last = {"seq": 2, "kind": "message", "role": "assistant", "content": "ok"}
     recording.append_steps(ada, informed.pk, StepBatch.model_validate({"steps": [last]}).steps)
-    recording.finish(ada, informed.pk, Finish(stop_reason="done"))
+    ending.finish(ada, informed.pk, Finish(stop_reason="done"))
     outcome = Outcome(reward_type="complete", reward=1.0, details={"found": "canary-verifier"})
-    recording.record_outcome(ada, informed.pk, outcome)
+    ending.record_outcome(ada, informed.pk, outcome)
     episode(ada, "good")
     tokenizer_in(store / "tokenizers" / "plain", PLAIN)
     for shape in set(FORMATS) - {"curriculum"}:  # rows of tasks, which hold nothing that an episode said

@@ -9,7 +9,7 @@ from django.core.management import call_command
 
 from awmclient.schema import EpisodeStart, Finish, Outcome
 from episodes.models import Episode, VerifierOutcome
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.stored.splits import task_key
 from exports.assembly import datasets
 from exports.recipe import Recipe
@@ -34,8 +34,8 @@ def ruled(actor, episode, word):
 
 def ended_without_scenario(actor, key, task):
     episode, _ = recording.start_episode(actor, EpisodeStart(key=key, task=task))
-    recording.finish(actor, episode.pk, Finish(stop_reason="done"))
-    recording.record_outcome(
+    ending.finish(actor, episode.pk, Finish(stop_reason="done"))
+    ending.record_outcome(
         system(actor.project), episode.pk, Outcome(reward_type="complete", reward=1, source="verifier")
     )
     return Episode.objects.get(pk=episode.pk)
@@ -129,10 +129,10 @@ def test_split_leaves_out_tasks_at_fault(ada, tmp_path):
 def test_case_shows_verifier_and_changes_to_those_who_rule(ada, rita):
     start = EpisodeStart(key="k", task="Shut ticket 7", scenario="helpdesk_1", task_idx=1)
     episode, _ = recording.start_episode(ada, start)
-    recording.finish(ada, episode.pk, Finish(stop_reason="done"))
+    ending.finish(ada, episode.pk, Finish(stop_reason="done"))
     diff = {"tickets": {"added": [{"id": 1077, "subject": "Zebra grinder"}]}}
     outcome = Outcome(reward_type="others", reward=0, state_diff=diff, source="verifier")
-    recording.record_outcome(system(ada.project), episode.pk, outcome)
+    ending.record_outcome(system(ada.project), episode.pk, outcome)
     case = court.doubt(Episode.objects.get(pk=episode.pk))
     page = html(as_person(ada).get(f"/reviews/court/{case.pk}/"))
     assert "Shut ticket 7" in page and "Zebra grinder" in page and "def verify" in page

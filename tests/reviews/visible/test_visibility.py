@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from awmclient.schema import EpisodeStart, Finish, StepBatch
 from episodes.models import Episode, OutcomeHold
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.visible import trajectory, visibility
 from episodes.visible.lens import BLIND, lens_of
 from people.access import bearer, person, system
@@ -392,7 +392,7 @@ def test_rewards_of_steps_are_withheld_from_a_blind_reviewer(ada, rita, queue):
         },
     ]
     recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": steps}).steps)
-    recording.finish(ada, episode.pk, Finish(stop_reason="done"))
+    ending.finish(ada, episode.pk, Finish(stop_reason="done"))
     assigning.fill(ada, queue.pk, Episode.objects.filter(pk=episode.pk))
     review = queue.reviews.get()
     pages = [f"/episodes/{episode.pk}/{more}" for more in ("", "replay/?step=1", "steps.html?since=0", "?raw=1")]

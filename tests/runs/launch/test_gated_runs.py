@@ -13,7 +13,7 @@ from awmclient.asking.rules import AskGate, AskingRule, Seen, Side, row_of
 from awmclient.record.progress import LoopProgress
 from awmclient.schema import StepBatch
 from episodes.models import Episode, Fork, VerifierOutcome, VerifierVersion
-from episodes.record import recording
+from episodes.record import ending, recording
 from people.access import system
 from people.models import AuditEntry
 from runs.errors import BadPlan, NotFitted
@@ -169,7 +169,7 @@ def test_retry_keeps_the_draws(ada):
     plan = launched(ada, arms=DRAWN, tasks={"limit": 1})
     before = plan.tries.get().episode
     assert recording.begin(before.pk, "w")
-    recording.fail(system(ada.project), before.pk, "environment", "stopped")
+    ending.fail(system(ada.project), before.pk, "environment", "stopped")
     assert planning.retry(ada, plan.run_id) == 1
     after = plan.tries.get().episode
     assert after.pk != before.pk and after.policy["ask"] == before.policy["ask"]

@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 
 from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import AskOpen
-from episodes.record import recording
+from episodes.record import ending, recording
 from experts.models import Advice
 from experts.record import advising, opening, queue
 from people.access import system
@@ -49,7 +49,7 @@ def test_retry_keeps_the_draw_and_new_seeds_draw(ada):
     before = dict(plan.tries.values_list("pk", "offered"))
     for pk in plan.tries.values_list("episode_id", flat=True):
         assert recording.begin(pk, "w")
-        recording.fail(system(ada.project), pk, "environment", "stopped")
+        ending.fail(system(ada.project), pk, "environment", "stopped")
     assert planning.retry(ada, plan.run_id) == 6
     assert dict(plan.tries.values_list("pk", "offered")) == before
     for row in plan.tries.select_related("episode"):
@@ -81,7 +81,7 @@ def test_share_of_people_is_drawn_for_each_episode_and_kept(ada, settings):
         assert row.episode.policy["experts"] == ("people" if drawn else "models")
     for row in mixed[:3]:
         assert recording.begin(row.episode_id, "w")
-        recording.fail(system(ada.project), row.episode_id, "environment", "stopped")
+        ending.fail(system(ada.project), row.episode_id, "environment", "stopped")
     assert planning.retry(ada, plan.run_id) == 3
     for row in mixed[:3]:
         before = row.episode.policy["experts"]

@@ -15,7 +15,7 @@ from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import Finish, RunStart, StepBatch
 from episodes.errors import EpisodeEnded
 from episodes.models import Episode, Run
-from episodes.record import noting, pinning, recording
+from episodes.record import ending, noting, pinning, recording
 from episodes.stored import packs
 from people.access import system
 from people.errors import Forbidden, KeyConflict, NotFound
@@ -265,7 +265,7 @@ def test_retry_replaces_infrastructure_failures_only(ada, project, calls):
     plan = launched(ada, parallel=12)
     for number, fault in enumerate(["environment", "policy"]):
         recording.begin(calls[number], "w")
-        recording.fail(system(project), calls[number], fault, "broken")
+        ending.fail(system(project), calls[number], fault, "broken")
     [end(pk) for pk in calls[2:12]]
     assert Plan.objects.get().state == "finished"
     assert planning.retry(ada, plan.run_id) == 1 and planning.retry(ada, plan.run_id) == 0
@@ -294,7 +294,7 @@ def test_retry_replaces_infrastructure_failures_only(ada, project, calls):
 def test_retry_replaces_lost_outcomes_not_missing_verifiers(ada, project, calls, reason, lost):
     plan = launched(ada, tasks={"limit": 2}, parallel=4)
     recording.begin(calls[0], "w")
-    recording.finish(system(project), calls[0], Finish(stop_reason="done"))
+    ending.finish(system(project), calls[0], Finish(stop_reason="done"))
     [end(pk) for pk in calls[1:4]]
     assert planning.retry(ada, plan.run_id) == 0  # its verdict is still on the way
     assert Plan.objects.get().state == "running", "who reads a finished run expects all outcomes"
@@ -317,7 +317,7 @@ def test_outage_of_a_model_server_is_no_finding_and_is_retried(ada, project, cal
         if Episode.objects.get(pk=pk).arm == "expert":
             recording.begin(pk, "w")
             said = "the endpoint answered 500: overloaded"
-            recording.finish(system(project), pk, Finish(stop_reason="error", fault="policy", detail=said))
+            ending.finish(system(project), pk, Finish(stop_reason="error", fault="policy", detail=said))
         else:
             end(pk)
     found = compare_run(ada, plan.run_id)
@@ -338,7 +338,7 @@ def counts_of(card):
 def test_list_and_page_of_a_run_count_a_failed_try_alike(ada, project, calls, fault, sides):
     plan = launched(ada, tasks={"limit": 2}, parallel=4)
     recording.begin(calls[0], "w")
-    recording.finish(system(project), calls[0], Finish(stop_reason="error", fault=fault))
+    ending.finish(system(project), calls[0], Finish(stop_reason="error", fault=fault))
     [end(pk) for pk in calls[1:3]]
     [card] = overview.cards(ada, [plan.run])
     assert counts_of(card) == counts_of(overview.card_of(compare_run(ada, plan.run_id)))
@@ -351,7 +351,7 @@ def test_list_and_page_leave_out_a_failed_try_of_an_unfit_task(ada, project, cal
     court.rule(ada, court.doubt(Episode.objects.get(pk=calls[0])).pk, "too_strict", "It wants a comma.")
     plan = launched(ada, tasks=["helpdesk_1/0"], name="again", parallel=2)
     recording.begin(calls[2], "w")
-    recording.finish(system(project), calls[2], Finish(stop_reason="error", fault="policy"))
+    ending.finish(system(project), calls[2], Finish(stop_reason="error", fault="policy"))
     end(calls[3])
     [card] = overview.cards(ada, [plan.run])
     assert counts_of(card) == counts_of(overview.card_of(compare_run(ada, plan.run_id))) == [(1, 0, 0, 1, 0, 1)] * 2
@@ -383,7 +383,7 @@ def test_episodes_name_the_version_of_their_scenario(ada, calls):
 def test_replaced_pack_adds_no_episode_to_a_run(ada, project, calls, monkeypatch, more):
     plan = launched(ada, parallel=50)
     recording.begin(calls[0], "w")
-    recording.fail(system(project), calls[0], "environment", "broken")
+    ending.fail(system(project), calls[0], "environment", "broken")
     [end(pk) for pk in calls[1:12]]
     replace_pack(monkeypatch)
     with pytest.raises(OtherVersion, match="was replaced: the episode was planned with version"):

@@ -10,7 +10,7 @@ from django.db import connection
 from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import EpisodeStart
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending, recording
 from people.access import bearer
 from people.errors import Forbidden, NotFound
 from people.record.members import issue_token
@@ -33,9 +33,9 @@ def cut_off(actor):
     """An episode whose worker was killed in the middle."""
     run = launching.launch(actor, "nightly", launching.demo_starts()[:1])
     episode = run.episodes.get()
-    for _ in range(recording.IDLE_ATTEMPTS):
+    for _ in range(ending.IDLE_ATTEMPTS):
         recording.begin(episode.pk, WORKER)
-        assert recording.lose_of_worker(WORKER) == 1
+        assert ending.lose_of_worker(WORKER) == 1
     return Episode.objects.get(pk=episode.pk)
 
 

@@ -9,7 +9,7 @@ import pytest
 from awmclient.schema import Finish, Outcome
 from awmclient.words.prompts import system_prompt
 from episodes.models import Episode, OutcomeHold
-from episodes.record import pinning, recording
+from episodes.record import ending, pinning, recording
 from episodes.stored.packs import find_pack
 from people.access import system
 from reviews.record import court
@@ -216,10 +216,10 @@ def test_run_is_settled_once_every_outcome_is_in(ada):
     first, second = plan.tries.all()
     end(first.episode_id)
     recording.begin(second.episode_id, "w")
-    recording.finish(system(ada.project), second.episode_id, Finish(stop_reason="done"))
+    ending.finish(system(ada.project), second.episode_id, Finish(stop_reason="done"))
     Plan.objects.filter(pk=plan.pk).update(state=PlanState.FINISHED)
     plan.refresh_from_db()
     assert not is_settled(plan), "its verifier has not answered yet"
     outcome = Outcome(reward_type="others", reward=0.0)
-    recording.record_outcome(system(ada.project), second.episode_id, outcome)
+    ending.record_outcome(system(ada.project), second.episode_id, outcome)
     assert is_settled(plan)

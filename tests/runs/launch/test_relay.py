@@ -10,7 +10,7 @@ from celery.worker import state as worker
 from django.db import DatabaseError, connection, transaction
 
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending
 from runs.errors import UnknownPolicy
 from runs.launch import feeding, launching, relay
 from runs.models import Plan, PlannedTry
@@ -127,7 +127,7 @@ def test_only_the_thread_that_plays_takes_the_next_uncounted(ada, calls, monkeyp
     loads = limits.loads
     monkeypatch.setattr(limits, "loads", lambda: [counted.append(1), loads()][1])
     waiting = Episode.objects.filter(planned__plan=plan, planned__called_at=None).values_list("pk", flat=True)
-    recording.cancel(ada, waiting[0], "not this one")
+    ending.cancel(ada, waiting[0], "not this one")
     assert len(counted) == 1 and len(calls) == 1 and plan.tries.filter(called_at=None).count() == 3
 
     def play(pk):

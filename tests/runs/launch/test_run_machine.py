@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 from awmclient.schema import Finish, Outcome
 from episodes.errors import EpisodeEnded
 from episodes.models import Episode, VerifierOutcome
-from episodes.record import recording
+from episodes.record import ending, recording
 from people import access
 from people.errors import AppError
 from people.record import members
@@ -147,9 +147,9 @@ class PlannedRun(RuleBasedStateMachine):
     @rule(complete=st.booleans())
     def an_episode_ends(self, complete):
         for pk in self._at_work()[:1]:
-            recording.finish(self.house, pk, Finish(stop_reason="done"))
+            ending.finish(self.house, pk, Finish(stop_reason="done"))
             kind = "complete" if complete else "others"
-            recording.record_outcome(self.house, pk, Outcome(reward_type=kind, reward=float(complete)))
+            ending.record_outcome(self.house, pk, Outcome(reward_type=kind, reward=float(complete)))
             feeding.verified(Episode.objects.get(pk=pk))
             self.now[pk] = "finished"
             self._settle()
@@ -158,7 +158,7 @@ class PlannedRun(RuleBasedStateMachine):
     @rule()
     def an_episode_fails(self):
         for pk in self._at_work()[:1]:
-            recording.fail(self.house, pk, "environment", "gone")
+            ending.fail(self.house, pk, "environment", "gone")
             self.now[pk] = "environment"
             self._settle()
 
@@ -168,7 +168,7 @@ class PlannedRun(RuleBasedStateMachine):
         """The loop of an episode that a person cancelled learns of it when it ends, and changes nothing."""
         pk = next(pk for pk, how in self.now.items() if how == "cancelled")
         with pytest.raises(EpisodeEnded):
-            recording.finish(self.house, pk, Finish(stop_reason="done"))
+            ending.finish(self.house, pk, Finish(stop_reason="done"))
 
     @precondition(lambda self: self._at_work())
     @rule()
@@ -188,7 +188,7 @@ class PlannedRun(RuleBasedStateMachine):
         """What was at work is queued again; what was lost too often in a row without a step has failed."""
         for pk in self._at_work():
             self.idle[pk] += 1
-            self.now[pk] = "queued" if self.idle[pk] < recording.IDLE_ATTEMPTS else "worker"
+            self.now[pk] = "queued" if self.idle[pk] < ending.IDLE_ATTEMPTS else "worker"
         if "worker" in self.now.values():
             self._settle()
 

@@ -11,7 +11,7 @@ from django.db import OperationalError
 
 from awmclient.schema import EpisodeStart
 from episodes.models import Episode, EpisodeState
-from episodes.record import recording
+from episodes.record import ending, recording
 from runs import tasks
 
 HOST = "rollouts@here"
@@ -21,7 +21,7 @@ WORKER = SimpleNamespace(hostname=HOST, controller=SimpleNamespace(concurrency=2
 @pytest.fixture
 def away(monkeypatch):
     """Let the database be away for the first looks."""
-    left, real = [OperationalError("connection refused")] * 3, recording.lose_of_worker
+    left, real = [OperationalError("connection refused")] * 3, ending.lose_of_worker
 
     def lose(worker):
         if left:

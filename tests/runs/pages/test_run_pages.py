@@ -12,7 +12,7 @@ from django.utils import timezone
 from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import EpisodeStart, Finish, RunStart
 from episodes.models import Episode, OutcomeHold
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.stored import run_sizes
 from episodes.stored.packs import find_pack
 from episodes.stored.run_sizes import RunSize
@@ -231,7 +231,7 @@ def test_episodes_of_a_run_are_counted_up_to_a_bound(ada, monkeypatch):
         start = EpisodeStart(key=f"e{number}", task="t", run=run.pk, training_step=number)
         one, _ = recording.start_episode(ada, start)
         if number:
-            recording.finish(ada, one.pk, Finish(stop_reason="done"))
+            ending.finish(ada, one.pk, Finish(stop_reason="done"))
     empty = recording.start_run(ada, RunStart(name="empty", key="empty"))[0]
     monkeypatch.setattr(run_sizes, "COUNTED", 3)
     assert run_sizes.sizes_of([run.pk, empty.pk]) == {run.pk: RunSize(3, 2, 1), empty.pk: RunSize()}
@@ -261,7 +261,7 @@ def test_live_external_runs_are_active_and_told_apart(ada):
     assert "theirs #1" in html(client.get("/runs/"))
     for path in ("/exports/", f"/episodes/?run={second.pk}"):
         assert "theirs #2" in html(client.get(path)), path
-    recording.finish(ada, live.pk, Finish(stop_reason="done"))
+    ending.finish(ada, live.pk, Finish(stop_reason="done"))
     assert "No run is active." in html(client.get("/runs/"))
 
 

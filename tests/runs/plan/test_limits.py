@@ -14,7 +14,7 @@ from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import AT_WORK_STATES, LIVE_STATES
 from awmweb.settings import limits as limits_set
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending, recording
 from people import access
 from people.errors import AppError
 from people.record import members
@@ -201,9 +201,9 @@ def test_any_order_ends_each_try_once_within_limits(calls, limited_models, acts)
             elif act == "end" and running:
                 end_unverified(running[0])
             elif act == "break" and running:
-                recording.fail(access.system(ada.project), running[0], "environment", "gone")
+                ending.fail(access.system(ada.project), running[0], "environment", "gone")
             elif act == "kill":
-                recording.lose_of_worker(worker)
+                ending.lose_of_worker(worker)
             elif act == "lose":
                 calls.clear()
                 feeding.feed_all()

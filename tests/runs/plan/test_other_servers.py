@@ -12,7 +12,7 @@ from websockets.sync.client import connect
 from awmclient.choosing.chat import EndpointConfig
 from awmweb.settings import environments
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending
 from people.access import system
 from runs.errors import BadPlan, UnknownEnvironment, UnknownTask
 from runs.launch import launching, planning
@@ -130,7 +130,7 @@ def test_killed_worker_replays_and_compares_results(ada, upstream, agent, monkey
         patch.setattr(playing, "policy_of", lambda episode: Dies(turns_of(seed=None)[:1] + [{"answer": "a b"}]))
         with pytest.raises(Killed):
             playing.play(pk, "w")
-    assert recording.lose_of_worker("w") == 1
+    assert ending.lose_of_worker("w") == 1
     upstream.drift = drift
     playing.play(pk, "w")
     episode = Episode.objects.get(pk=pk)

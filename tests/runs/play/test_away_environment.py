@@ -14,7 +14,7 @@ from awmclient.schema import Finish
 from awmenv.errors import AwmenvError, ServerRefused, SessionLost
 from awmenv.models import Observation
 from episodes.models import Episode, VerifierVersion
-from episodes.record import noting, recording
+from episodes.record import ending, noting, recording
 from episodes.stored import settled
 from people.access import system
 from runs.launch import launching
@@ -149,7 +149,7 @@ class Verifier:
 def finished(ada, episode, monkeypatch):
     monkeypatch.setattr(playing, "VERDICT_PAUSES_S", (0.0, 0.0))
     recording.begin(episode.pk, WORKER)
-    recording.finish(system(episode.project), episode.pk, Finish(stop_reason="done"))
+    ending.finish(system(episode.project), episode.pk, Finish(stop_reason="done"))
     return Episode.objects.select_related("project").get(pk=episode.pk)
 
 

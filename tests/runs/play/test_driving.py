@@ -19,7 +19,7 @@ from awmclient.testing import FakeEnv
 from awmclient.words.toolcalls import Call
 from episodes.errors import AlreadySent, BlindReview, EpisodeEnded, NotSteerable, WheelLost, WheelTaken
 from episodes.models import Episode, OutcomeHold, Wheel, WheelOrder
-from episodes.record import recording, steering
+from episodes.record import ending, recording, steering
 from episodes.stored import outcomes
 from episodes.visible.trajectory import steps_of
 from people import access
@@ -146,7 +146,7 @@ def test_killed_worker_leaves_the_wheel_to_the_next(queued, edo):
 
     with pytest.raises(Killed):
         attempt(queued, ScriptedPolicy(script), Dying(take))
-    assert recording.lose_of_worker(WORKER) == 1
+    assert ending.lose_of_worker(WORKER) == 1
     shop = Interrupted(lambda: steering.hand_back(edo, queued.pk, leases[0].lease_token), "list_items")
     assert attempt(queued, ScriptedPolicy(script), shop).stop_reason == "done"
     assert shop.calls.count("list_items") == 1 and shop.prices["mug"] == 9.0
@@ -175,7 +175,7 @@ def test_agent_proposes_a_call_that_a_person_edits(queued, edo):
 
     with pytest.raises(Killed):
         attempt(queued, ScriptedPolicy(script), Dying(ask))
-    assert recording.lose_of_worker(WORKER) == 1
+    assert ending.lose_of_worker(WORKER) == 1
     steering.hand_back(edo, queued.pk, leases[0].lease_token)
     shop = FakeEnv()
     assert attempt(queued, ScriptedPolicy(script), shop).stop_reason == "done"
@@ -276,7 +276,7 @@ def test_who_cannot_take_the_wheel_is_refused(live, ada, edo, rita, queued):
         steering.take(ada, live.pk)
     Episode.objects.filter(pk=live.pk).update(state="running")
     lease = steering.take(ada, live.pk)
-    recording.finish(ada, live.pk, Finish(stop_reason="done"))
+    ending.finish(ada, live.pk, Finish(stop_reason="done"))
     for late in (lambda: steering.take(ada, live.pk), lambda: steering.order(ada, live.pk, said(lease, words="x"))):
         with pytest.raises(EpisodeEnded):
             late()
@@ -450,8 +450,8 @@ def test_wheel_over_http_gives_orders_to_the_loop(client, live, edo, ada):
 
 def test_outcome_of_an_assisted_episode_stays_visible(live, ada, edo):
     steering.take(edo, live.pk)
-    recording.finish(ada, live.pk, Finish(stop_reason="done"))
-    recording.record_outcome(access.system(live.project), live.pk, Outcome(reward_type="complete", reward=1.0))
+    ending.finish(ada, live.pk, Finish(stop_reason="done"))
+    ending.record_outcome(access.system(live.project), live.pk, Outcome(reward_type="complete", reward=1.0))
     assert outcomes.of_episode(live).reward_type == "complete" and not outcomes.verdicts_of(ada.project).exists()
 
 

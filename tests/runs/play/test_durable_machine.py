@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, StepBatch
 from episodes.errors import EpisodeEnded
 from episodes.models import Episode, EpisodeState, Origin, Step
-from episodes.record import ask_steps, recording
+from episodes.record import ask_steps, ending, recording
 from experts.models import Ask
 from experts.record import advising, closing, opening, queue
 from people import access
@@ -141,22 +141,22 @@ class Durable(RuleBasedStateMachine):
 
     @rule()
     def die(self):
-        lost = recording.lose_of_worker(self.worker)
+        lost = ending.lose_of_worker(self.worker)
         assert lost == (self.state in ("running", "waiting"))
         if lost:
             self.idle = 0 if self.steps > self.began_at else self.idle + 1
-            self.state = "queued" if self.idle < recording.IDLE_ATTEMPTS else "failed"
+            self.state = "queued" if self.idle < ending.IDLE_ATTEMPTS else "failed"
 
     @precondition(lambda self: self.state == "running" and self.ask is None)
     @rule()
     def finish(self):
-        recording.finish(self.house, self.episode.pk, Finish(stop_reason="done"), self.attempt)
+        ending.finish(self.house, self.episode.pk, Finish(stop_reason="done"), self.attempt)
         self.state = "finished"
 
     @precondition(lambda self: self.steps > 4)
     @rule()
     def cancel(self):
-        recording.cancel(self.ada, self.episode.pk, "enough")
+        ending.cancel(self.ada, self.episode.pk, "enough")
         self.state = "cancelled" if self.state in LIVE else self.state
 
     @invariant()

@@ -11,7 +11,7 @@ from channels.db import database_sync_to_async
 from django.db import connection
 
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending
 from episodes.visible.trajectory import steps_of
 from experts.models import Ask
 from experts.record import advising, queue
@@ -52,7 +52,7 @@ class LocalWorld:
 
     @database_sync_to_async
     def stop(self, episode):
-        recording.cancel(access.system(self.project), episode, "a person said so")
+        ending.cancel(access.system(self.project), episode, "a person said so")
 
     @database_sync_to_async
     def ended(self, episode):

@@ -17,7 +17,7 @@ from awmclient.schema import STEP, AskOpen, EpisodeStart
 from awmclient.testing import FakeEnv
 from awmclient.words.toolcalls import Call
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.show.durability import chips
 from episodes.visible.trajectory import steps_of
 from experts.models import Ask
@@ -91,8 +91,8 @@ def test_a_parked_episode_goes_on_with_its_answer(queued, edo, called, settings)
     policy, result = attempt(queued)
     assert (result.parked, result.fault, queued.state, queued.worker) == (True, None, "parked", "")
     assert queued.parked_at is not None
-    assert recording.lose_of_worker("rollouts@here") == 0
-    assert recording.lose_silent(timezone.now() + timedelta(days=2)) == 0
+    assert ending.lose_of_worker("rollouts@here") == 0
+    assert ending.lose_silent(timezone.now() + timedelta(days=2)) == 0
     answer(edo, queued)
     assert (queued.state, called) == ("queued", [queued.pk])
     again, result = attempt(queued, "rollouts@there")
@@ -134,7 +134,7 @@ def test_gated_calls_wait_parked_and_run_as_decided(queued, edo, called, setting
     advising.answer(edo, lease.assignment_id, lease.lease_token, "", "n", decision=decision)
     with pytest.raises(KeyboardInterrupt):  # between the two calls
         attempt(queued, policy=Pricing(), env=Faulty(), approve=["set_*"])
-    assert recording.lose_of_worker("rollouts@here") == 1
+    assert ending.lose_of_worker("rollouts@here") == 1
     env = FakeEnv()
     _, result = attempt(queued, "rollouts@there", policy=Pricing(), env=env, approve=["set_*"])
     assert result.stop_reason == "done" and env.prices == {"mug": 9.0, "pen": 1.0}
@@ -199,7 +199,7 @@ def test_interrupted_episode_is_called_for_in_the_next_sweep(queued, called, set
     attempt(queued)
     long_ago = timezone.now() - 2 * launching.WAKE_AFTER
     Episode.objects.filter(pk=queued.pk).update(state="waiting", parked_at=None, created_at=long_ago, worker="gone")
-    assert recording.lose_of_worker("gone") == 1
+    assert ending.lose_of_worker("gone") == 1
     assert (launching.wake_forgotten(), called) == (1, [queued.pk])
 
 
@@ -215,18 +215,18 @@ def external(ada):
 def test_external_episode_parks_until_its_loop_is_back(external, ada, edo, called):
     assert recording.park_now(ada, external.pk).state == "parked"
     assert recording.park_now(ada, external.pk).state == "parked"
-    assert recording.lose_silent(timezone.now() + timedelta(days=2)) == 0
+    assert ending.lose_silent(timezone.now() + timedelta(days=2)) == 0
     answer(edo, external)
     assert (external.state, called) == ("queued", [])
     assert chips(external, timezone.now()) == [("ask", "answered, waits for its loop")]
     later = timezone.now() + timedelta(days=2)
-    assert (recording.lose_silent(later), launching.wake_forgotten(timedelta(0)), called) == (0, 0, [])
+    assert (ending.lose_silent(later), launching.wake_forgotten(timedelta(0)), called) == (0, 0, [])
     assert not recording.begin(external.pk, "rollouts@here")
     note = {"kind": "note", "content": "read the advice"}
     recording.append_steps(ada, external.pk, [STEP.validate_python({"seq": 2, **note})])
     external.refresh_from_db()
     assert (external.state, external.parked_at) == ("running", None)
-    assert recording.lose_silent(later) == 1
+    assert ending.lose_silent(later) == 1
 
 
 def test_step_of_a_parked_loop_makes_silence_count_again(external, ada):
@@ -249,7 +249,7 @@ def test_park_without_an_open_ask_is_refused(external, ada, max_):
 def test_cancelling_a_parked_episode_closes_its_ask(queued, ada, called, settings):
     settings.AWMWEB_PARK_AFTER_S = 0
     attempt(queued)
-    recording.cancel(ada, queued.pk, "no longer needed")
+    ending.cancel(ada, queued.pk, "no longer needed")
     queued.refresh_from_db()
     assert (queued.state, Ask.objects.get(episode=queued).status, called) == ("cancelled", "cancelled", [])
 
@@ -298,7 +298,7 @@ def test_interrupted_episode_stays_queued_without_its_answer(queued, edo, called
     settings.AWMWEB_PARK_AFTER_S = 0
     attempt(queued)
     Episode.objects.filter(pk=queued.pk).update(state="waiting", parked_at=None, worker="rollouts@here")
-    assert recording.lose_of_worker("rollouts@here") == 1
+    assert ending.lose_of_worker("rollouts@here") == 1
     answer(edo, queued)
     advising.withdraw(edo, Ask.objects.get(episode=queued).pk)
     queued.refresh_from_db()
@@ -316,4 +316,4 @@ def test_withdrawn_answer_keeps_an_episode_parked_for_another(ada, edo, called):
     advising.answer(edo, lease.assignment_id, lease.lease_token, "This one.", "n")
     advising.withdraw(edo, asks[0].pk)
     assert Episode.objects.get(pk=episode.pk).state == "parked"
-    assert recording.lose_silent(timezone.now() + timedelta(days=1)) == 0
+    assert ending.lose_silent(timezone.now() + timedelta(days=1)) == 0

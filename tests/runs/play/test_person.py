@@ -12,7 +12,7 @@ from django.utils import timezone
 from awmclient.loop.rollout import rollout
 from awmclient.testing import FakeEnv
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.visible.trajectory import steps_of
 from experts.models import Ask
 from people import access
@@ -125,7 +125,7 @@ def test_wait_ends_with_its_attempt(ada, queued, monkeypatch, taken_over):
         if taken_over:
             Episode.every.filter(pk=queued.pk).update(attempt=2)
         else:
-            recording.cancel(ada, queued.pk, "enough")
+            ending.cancel(ada, queued.pk, "enough")
         return False
 
     monkeypatch.setattr(person, "_park_if_due", meanwhile)

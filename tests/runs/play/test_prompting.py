@@ -8,7 +8,7 @@ import pytest
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch, ToolSpec
 from episodes.models import Continuation, Episode, Fork, OutcomeHold
-from episodes.record import recording
+from episodes.record import ending, recording
 from exports.select.measured import measured
 from people.access import system
 from runs.errors import NotForkable, StillLive
@@ -41,8 +41,8 @@ def live(actor, steps=STEPS, key="outside"):
 def outside(ada):
     """An ended episode of a loop outside, with an outcome that names a canary."""
     one = live(ada)
-    recording.finish(ada, one.pk, Finish(stop_reason="done"))
-    recording.record_outcome(system(ada.project), one.pk, Outcome(reward_type="others", details={"why": CANARY}))
+    ending.finish(ada, one.pk, Finish(stop_reason="done"))
+    ending.record_outcome(system(ada.project), one.pk, Outcome(reward_type="others", details={"why": CANARY}))
     return Episode.objects.get(pk=one.pk)
 
 
@@ -67,7 +67,7 @@ def test_task_is_the_first_message_where_the_loop_recorded_none(ada):
     one = live(ada, [{**step, "seq": step["seq"] - 1} for step in STEPS[1:]], "no task")
     with pytest.raises(StillLive):
         prompting.prompt_at(ada, one.pk, 5)
-    recording.finish(ada, one.pk, Finish(stop_reason="done"))
+    ending.finish(ada, one.pk, Finish(stop_reason="done"))
     assert prompting.prompt_at(ada, one.pk, 5).messages[0] == {"role": "user", "content": "Merge the tickets."}
 
 
@@ -108,8 +108,8 @@ def further(ada, outside, client):
     again = start(client, secret, parent=outside.pk, branch_seq=6)
     assert (again.status_code, again.json()["id"]) == (200, made.json()["id"])
     one = Episode.objects.get(pk=made.json()["id"])
-    recording.finish(ada, one.pk, Finish(stop_reason="done"))
-    recording.record_outcome(system(ada.project), one.pk, Outcome(reward_type="complete", details={"why": CANARY}))
+    ending.finish(ada, one.pk, Finish(stop_reason="done"))
+    ending.record_outcome(system(ada.project), one.pk, Outcome(reward_type="complete", details={"why": CANARY}))
     one.refresh_from_db()
     return one
 
@@ -170,7 +170,7 @@ def test_parent_of_a_continued_episode_is_checked(ada, outside, client):
 def test_whole_episode_continues_and_privilege_rises(ada, client):
     parent = live(ada, key="informed parent")
     Episode.objects.filter(pk=parent.pk).update(expert="informed")
-    recording.finish(ada, parent.pk, Finish(stop_reason="done"))
+    ending.finish(ada, parent.pk, Finish(stop_reason="done"))
     said = {"key": "whole", "task": "t", "parent": parent.pk, "branch_seq": 6}
     body = json.dumps({"episodes": [{"episode": said, "steps": STEPS[:1], "finish": {"stop_reason": "done"}}]})
     headers = {"authorization": f"Bearer {token(ada.project, 'agent')[1]}"}

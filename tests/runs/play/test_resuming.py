@@ -10,7 +10,7 @@ from awmclient.choosing.scripted import ScriptedPolicy
 from awmclient.loop.rollout import rollout
 from awmclient.testing import FakeEnv
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending, recording
 from episodes.visible.trajectory import steps_of
 from people import access
 from runs.launch import launching
@@ -74,7 +74,7 @@ def attempt(queued, *, dies_at=None):
 
 def test_a_lost_worker_costs_no_episode(queued):
     first, _ = attempt(queued, dies_at=3)
-    assert recording.lose_of_worker(WORKER) == 1
+    assert ending.lose_of_worker(WORKER) == 1
     queued.refresh_from_db()
     assert (queued.state, queued.attempt) == ("queued", 1)
     _, result = attempt(queued)
@@ -92,7 +92,7 @@ def test_a_lost_worker_costs_no_episode(queued):
 
 def test_an_attempt_that_was_taken_over_writes_nothing_more(queued):
     first, _ = attempt(queued, dies_at=3)
-    recording.lose_of_worker(WORKER)
+    ending.lose_of_worker(WORKER)
     recording.begin(queued.pk, "rollouts@there")
     for write in (
         lambda: first.append({"kind": "note", "content": "I still live."}),
@@ -110,12 +110,12 @@ def test_an_attempt_that_was_taken_over_writes_nothing_more(queued):
 def test_an_episode_that_ends_its_workers_is_failed_in_the_end(queued):
     attempt(queued, dies_at=3)
     states = []
-    for _ in range(recording.IDLE_ATTEMPTS):
-        recording.lose_of_worker(WORKER)
+    for _ in range(ending.IDLE_ATTEMPTS):
+        ending.lose_of_worker(WORKER)
         queued.refresh_from_db()
         states.append(queued.state)
         recording.begin(queued.pk, WORKER)
-    recording.lose_of_worker(WORKER)
+    ending.lose_of_worker(WORKER)
     queued.refresh_from_db()
     assert (states, queued.state, queued.fault) == (["queued"] * 3, "failed", "worker")
     assert "3 attempts in a row recorded no new step" in queued.fault_detail

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending
 from episodes.visible.trajectory import steps_of
 from runs.launch import launching
 from runs.plan import choosing
@@ -106,7 +106,7 @@ def test_attempt_that_continues_returns_to_its_server(ada, two, monkeypatch):
     monkeypatch.setattr(launching, "wake_worker", lambda *_call, **_how: None)
     at = Episode.objects.get().world[playing.SERVER]
     (other,) = set(two) - {at}
-    recording.lose_of_worker(WORKER)
+    ending.lose_of_worker(WORKER)
     playing.play(episode.pk, WORKER)
     played = Episode.objects.get()
     assert (played.state, played.attempt) == ("finished", 2)

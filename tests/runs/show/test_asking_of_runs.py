@@ -11,7 +11,7 @@ from django.test import Client
 
 from awmclient.schema import AskOpen, Finish, Outcome
 from awmenv.blockers import read_blockers
-from episodes.record import recording
+from episodes.record import ending, recording
 from experts.models import Ask
 from experts.record import opening
 from people.access import system
@@ -42,8 +42,8 @@ def run(ada, monkeypatch):
         for seq, question in enumerate(ASKED[one.arm.name], 1):
             said = AskOpen(key=f"q{seq}", episode=one.episode_id, seq=seq, question=question)
             opening.open_ask(actor, said)
-        recording.finish(actor, one.episode_id, Finish(stop_reason="done"))
-        recording.record_outcome(actor, one.episode_id, Outcome(reward_type="complete", reward=1.0))
+        ending.finish(actor, one.episode_id, Finish(stop_reason="done"))
+        ending.record_outcome(actor, one.episode_id, Outcome(reward_type="complete", reward=1.0))
     return plan.run
 
 

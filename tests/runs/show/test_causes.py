@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from episodes.models import Episode, EpisodeState, Run
-from episodes.record import noting, recording
+from episodes.record import ending, noting
 from people.access import system
 from runs.launch import planning
 from runs.show import causes, overview
@@ -26,7 +26,7 @@ def troubled(ada):
     ids = list(plan.tries.order_by("position").values_list("episode_id", flat=True))
     details = [AWAY.format(n, n) for n in range(19)] + ["The model answered 401."] * 2 + ["The model answered 429."]
     for pk, detail in zip(ids, details, strict=False):
-        recording.fail(system(ada.project), pk, "model", detail)
+        ending.fail(system(ada.project), pk, "model", detail)
     for pk in ids[22:25]:
         noting.note_no_server(pk, "Server at capacity: 1/1 sessions active.")
     ended_rows(dict.fromkeys(ids[25:29], True))
@@ -80,7 +80,7 @@ def test_many_causes_are_counted_and_hostile_words_stay_text(ada, rita):
     plan = rows_of_run(ada, 14, arms=ARMS[:1])
     ids = list(plan.tries.values_list("episode_id", flat=True))
     for n, pk in enumerate(ids):
-        recording.fail(system(ada.project), pk, "environment", f"<b>\u202e fault {chr(97 + n)}</b>" + "x" * 9000)
+        ending.fail(system(ada.project), pk, "environment", f"<b>\u202e fault {chr(97 + n)}</b>" + "x" * 9000)
     page = html(as_person(rita).get(f"/runs/{plan.pk}/"))
     assert "4 more episodes have other causes." in page and "<b>\u202e" not in page and "x" * 401 not in page
 

@@ -12,7 +12,7 @@ from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import STEP, AskOpen, Finish
 from awmweb.settings import price_table
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import ending, recording
 from experts.models import Ask, ModelCall
 from experts.record import desk, opening
 from experts.rules import token_counts
@@ -122,7 +122,7 @@ def said(actor, episode, *usages):
 
 
 def finished(actor, episode):
-    recording.finish(system(actor.project), episode, Finish(stop_reason="done"))
+    ending.finish(system(actor.project), episode, Finish(stop_reason="done"))
 
 
 def a_run(ada):
@@ -170,7 +170,7 @@ def test_later_price_changes_no_run_and_none_is_unknown(ada, models):
 @pytest.mark.django_db
 def test_money_of_a_cut_call_is_unknown(ada, models):
     plan, alone, _ = a_run(ada)
-    recording.fail(system(ada.project), alone, "model", "no answer within 120 s")
+    ending.fail(system(ada.project), alone, "model", "no answer within 120 s")
     model = expert_model(ada.project, "expert")
     desk.called(model, Ask.objects.get(), "draft", tokens=0, duration_s=9.0, fault="no answer within 9 s")
     desk.called(model, Ask.objects.get(), "draft", tokens=0, duration_s=0.0, fault="the endpoint answered 429: busy")
@@ -194,7 +194,7 @@ def test_call_without_kinds_or_counts_leaves_money_unknown(ada, models):
 @pytest.mark.django_db
 def test_replaced_episodes_are_paid_for(ada, models):
     plan, alone, _ = a_run(ada)
-    recording.fail(system(ada.project), alone, "environment", "gone")
+    ending.fail(system(ada.project), alone, "environment", "gone")
     assert planning.retry(ada, plan.run_id) == 1
     again = plan.tries.get(arm__name="alone").episode_id
     assert again != alone

@@ -10,7 +10,7 @@ from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch
 from awmenv.models import BuildReport
 from curriculum import next_tasks
 from episodes.models import Episode
-from episodes.record import noting, recording
+from episodes.record import ending, noting, recording
 from episodes.stored import packs
 from exports.explain.preview import preview
 from exports.recipe import Recipe
@@ -70,8 +70,8 @@ def test_export_leaves_partial_scenarios_out_unless_asked(ada):
     noting.note_partial(ada, one.pk, HOSTILE)
     message = {"seq": 1, "kind": "message", "role": "assistant", "content": "Done."}
     recording.append_steps(ada, one.pk, StepBatch.model_validate({"steps": [message]}).steps)
-    recording.finish(ada, one.pk, Finish(stop_reason="done"))
-    recording.record_outcome(ada, one.pk, Outcome(reward_type="complete", reward=1.0), partial=HOSTILE)
+    ending.finish(ada, one.pk, Finish(stop_reason="done"))
+    ending.record_outcome(ada, one.pk, Outcome(reward_type="complete", reward=1.0), partial=HOSTILE)
     found = preview(ada, Recipe.read({"format": "sft"}))
     assert (found.matching, found.rows, found.left_out) == (1, 0, [("partial", 1)])
     assert preview(ada, Recipe.read({"format": "sft", "include": ["partial"]})).rows == 1
