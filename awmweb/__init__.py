@@ -3,6 +3,7 @@
 Imports nothing, so that the supervisor (`awmweb.embedded`) stays small.
 
     settings     settings from environment variables
+    variables    how it reads them
     urls         all addresses
     navigation   the bar, its menus, what is marked
     searching    what the command palette finds

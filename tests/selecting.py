@@ -21,7 +21,7 @@ from tests.uses import APART, BROWSERS, PACKAGES, PROCESSES, SKELETON, Graph
 ROOT = Path(__file__).resolve().parent.parent
 EVERYTHING = re.compile(
     r"requirements[-\w]*\.(txt|lock)|pyproject\.toml|Makefile|manage\.py|\.ci/.*|.*/migrations/.*|packs/.*"
-    r"|people/postgres/.*|\w+/apps\.py|awmweb/settings\.py|tests/(conftest|house|schema)\.py"
+    r"|people/postgres/.*|\w+/apps\.py|awmweb/(settings|variables)\.py|tests/(conftest|house|schema)\.py"
 )
 """What each test stands on."""
 TEST_FILE = re.compile(r"tests/(.*/)?test_\w+\.py")

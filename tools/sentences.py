@@ -415,7 +415,7 @@ OTHERWISE = {
     "bounds of a setting, a draw or a rating": (
         "awmclient.asking.rules OfferedByDraw.parse",
         "awmenv.server.settings _Reader.number _Reader.whole",
-        "awmweb.settings number",
+        "awmweb.variables number",
         "reviews.record.schemas checked",
         "reviews/_label.html label.options.0.high label.options.0.low",
         "reviews/labels.html option.high option.low",

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from awmweb.embedded import paths
 from awmweb.partitions import moving
-from awmweb.settings import database
+from awmweb.variables import database
 from tests.house import VAR
 from tests.running import free_ports, until
 

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from awmweb.settings import MailServer
+from awmweb.variables import MailServer
 from notices import sending
 from notices.errors import TooManySent, WrongCode
 from notices.models import Allowance, Delivery, Subscription

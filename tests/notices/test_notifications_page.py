@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from awmweb.settings import MailServer
+from awmweb.variables import MailServer
 from notices import sending
 from notices.models import Delivery, QuietHours, Subscription
 from notices.record import deliveries, subscriptions

@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from awmweb import embedded
-from awmweb.settings import MailServer
+from awmweb.variables import MailServer
 from episodes import events as live
 from experts.record import closing
 from notices import sending, webpush

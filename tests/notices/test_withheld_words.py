@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from awmweb.settings import MailServer
+from awmweb.variables import MailServer
 from notices import quoting, sending
 from notices.models import Delivery
 from notices.quoting import HELD_BACK, quoted

@@ -86,7 +86,7 @@ def test_page_of_the_docs_selects_who_reads_it(reach):
     assert "tests/test_docs.py" in files and "tests/experts/test_queue.py" not in files
 
 
-@pytest.mark.parametrize("path", ["requirements.lock", "awmweb/settings.py", "tests/conftest.py", "Makefile"])
+@pytest.mark.parametrize("path", ["requirements.lock", "awmweb/variables.py", "tests/conftest.py", "Makefile"])
 def test_what_all_tests_stand_on_selects_everything(texts, path):
     selection = selected(texts, {path: ""})
     assert selection.everything == path and len(selection.files) > 400

@@ -9,7 +9,7 @@ import jinja2
 import pytest
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from awmweb.settings import endpoints
+from awmweb.variables import endpoints
 from awmweb.weights import LOCAL, WeightsError
 from awmweb.weights.serving import CHATML, Weights, template_for
 

@@ -8,7 +8,7 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from awmweb.settings import exports_storage
+from awmweb.variables import exports_storage
 from exports.assembly import storing
 from exports.jobs import requesting, working
 from exports.models import ExportState

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import AT_WORK_STATES, LIVE_STATES
-from awmweb.settings import limits as limits_set
+from awmweb.variables import limits as limits_set
 from episodes.models import Episode
 from episodes.record import ending, recording
 from people import access

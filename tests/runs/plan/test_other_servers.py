@@ -10,7 +10,7 @@ from django.urls import reverse
 from websockets.sync.client import connect
 
 from awmclient.choosing.chat import EndpointConfig
-from awmweb.settings import environments
+from awmweb.variables import environments
 from episodes.models import Episode
 from episodes.record import ending
 from people.access import system

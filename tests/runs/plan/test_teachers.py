@@ -8,7 +8,7 @@ import pytest
 
 from awmclient.policies import Turn
 from awmclient.toolcalls import Call
-from awmweb.settings import policies
+from awmweb.variables import policies
 from episodes.models import Episode
 from runs.errors import UnknownPolicy
 from runs.launch import launching

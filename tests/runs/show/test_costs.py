@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import STEP, AskOpen, Finish
-from awmweb.settings import price_table
+from awmweb.variables import price_table
 from episodes.models import Episode
 from episodes.record import ending, recording
 from experts.models import Ask, ModelCall
