@@ -21,7 +21,7 @@ from typing import Any
 
 from examples.grpo.rollouts import Place
 from examples.train_real import drawing, page
-from examples.train_real.lab import DRAWN, GREEDY, NAMES, NEW_TOKENS, Lab, Size, lab, ordered
+from examples.train_real.lab import DRAWN, GREEDY, NAMES, NEW_TOKENS, SLOTS, Lab, Size, lab, ordered
 from tests.running import ROOT
 
 
@@ -120,14 +120,19 @@ class Rounds:
     def _last(self, *names: str) -> str:
         return next(name for name in names if name in self.done)
 
-    def tried(self) -> dict[str, Any]:
-        """Try every round's model on the held-out tasks, greedily and with someone to ask, as arms of one run."""
-        names = ["base", *self.done]
+    def tried(self) -> list[dict[str, Any]]:
+        """Try every round's model on the held-out tasks, greedily and with someone to ask: the rounds beside their
+        start, and in a run of its own *ask* beside *alone*, the question that both are for."""
+        of_question = [name for name in ("alone", "ask") if name in self.done]
+        beside = of_question if len(of_question) == 2 else []
+        rounds = [name for name in ("base", *self.done) if name not in beside]
+        return [self._compared(names) for names in (rounds, beside) if names]
+
+    def _compared(self, names: list[str]) -> dict[str, Any]:
         arms = [{"name": name, "policy": f"model:{name}", "options": GREEDY, **ASKING} for name in names]
+        key, parallel = f"held out, {' '.join(names)}", SLOTS * len(names)
         with self.lab.serving(*names):
-            key, parallel = f"held out, {' '.join(names)}", 2 * len(names)
-            run = self.lab.run(key, self.lab.held, arms, control="base", parallel=parallel)
-        return self.lab.comparison(run)
+            return self.lab.comparison(self.lab.run(key, self.lab.held, arms, control=names[0], parallel=parallel))
 
 
 def spent() -> float:
@@ -145,8 +150,8 @@ def main() -> None:
         try:
             rounds = Rounds(at)
             rounds.go()
-            comparison = rounds.tried()
-            page.write(REPORT, SIZE.seed, asdict(SIZE), rounds.done, at.rounds(rounds.run), comparison, spent())
+            comparisons = rounds.tried()
+            page.write(REPORT, SIZE.seed, asdict(SIZE), rounds.done, at.rounds(rounds.run), comparisons, spent())
         finally:
             spent()
         say(f"written: {REPORT}")

@@ -36,8 +36,8 @@ TURN_S = 1800
 STOP_S = 120
 SLOTS = 4
 """Conversations of a model's server that share each reading of its weights."""
-SHARE = {"dpo": 3, "grpo": 2}
-"""How many steps of SFT take as long as one of these. A round has the same time."""
+SHARE = {"dpo": 6, "grpo": 4}
+"""The part of the steps that these rounds take: they have fewer rows, and a step takes longer."""
 NAMES = ("base", "sft", "ask", "alone", "dpo", "grpo")
 Say = Callable[[str], None]
 

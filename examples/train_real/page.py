@@ -33,7 +33,7 @@ def write(
     size: Mapping[str, int],
     done: Mapping[str, Any],
     rounds: Sequence[Any],
-    comparison: Mapping[str, Any],
+    comparisons: Sequence[Mapping[str, Any]],
     seconds: float,
 ) -> None:
     """Replace this seed's part of the page; those of other seeds stay if they are of this form."""
@@ -43,7 +43,7 @@ def write(
         if head.strip() == HEAD.strip()
         else {}
     )
-    kept[seed] = "\n" + "\n".join(part_of(size, done, rounds, comparison, seconds)) + "\n"
+    kept[seed] = "\n" + "\n".join(part_of(size, done, rounds, comparisons, seconds)) + "\n"
     file.write_text(HEAD + "".join(f"\n## Seed {number}\n{kept[number].rstrip()}\n" for number in sorted(kept)))
 
 
@@ -51,10 +51,11 @@ def part_of(
     size: Mapping[str, int],
     done: Mapping[str, Any],
     rounds: Sequence[Any],
-    comparison: Mapping[str, Any],
+    comparisons: Sequence[Mapping[str, Any]],
     seconds: float,
 ) -> list[str]:
-    held = comparison["arms"][0]["complete"] + comparison["arms"][0]["others"]
+    first = comparisons[0]["arms"][0]
+    held = first["complete"] + first["others"]
     return [
         f"- Size: {size['desks']} desks of {size['tasks']} tasks to train on, {held} held-out tasks that count, "
         f"{size['steps']} optimizer steps a round, {size['rollouts']} rollouts of "
@@ -67,7 +68,11 @@ def part_of(
         "|---|---|" + "---:|" * (len(COLUMNS) - 2),
         *(row_of(one, done.get(one["checkpoint"], {})) for one in rounds),
         "",
-        *(f"- {one['arm']} against {one['control']}: {one['sentence']}" for one in comparison["contrasts"]),
+        *(
+            f"- {one['arm']} against {one['control']}: {one['sentence']}"
+            for comparison in comparisons
+            for one in comparison["contrasts"]
+        ),
     ]
 
 

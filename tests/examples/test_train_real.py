@@ -33,7 +33,7 @@ def test_page_keeps_other_seeds_and_says_its_size(tmp_path):
     contrast = {"arm": "sft", "control": "base", "sentence": "No difference shown."}
     comparison = {"arms": [{"complete": 0, "others": 10}], "contrasts": [contrast]}
     for seed in (2, 1):
-        page.write(file, seed, size, took, rounds, comparison, 600)
+        page.write(file, seed, size, took, rounds, [comparison], 600)
     text = file.read_text()
     assert text.startswith(page.HEAD) and text.index("## Seed 1") < text.index("## Seed 2")
     assert "4 desks of 10 tasks to train on, 10 held-out tasks that count, 24 optimizer steps a round" in text
