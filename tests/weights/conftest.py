@@ -16,6 +16,13 @@ from tests.running import ROOT
 @contextmanager
 def served(name: str) -> Iterator[str]:
     """Serve a model on a free port until the test is done, and give its base URL."""
+    with serving(name) as (url, _):
+        yield url
+
+
+@contextmanager
+def serving(name: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Do the same, and give the process, too."""
     command = [sys.executable, "manage.py", "model", "serve", name, "--port", "0"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
@@ -26,7 +33,7 @@ def served(name: str) -> Iterator[str]:
             if line.startswith("model ready: "):
                 break
         assert lines and lines[-1].startswith("model ready: "), lines
-        yield lines[-1].split()[-1]
+        yield lines[-1].split()[-1], process
     finally:
         process.terminate()
         assert process.wait() == 0

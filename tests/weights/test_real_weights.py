@@ -11,7 +11,7 @@ import pytest
 
 from awmweb.weights.serving import packaged
 from tests.running import ROOT
-from tests.weights.conftest import served
+from tests.weights.conftest import served, serving
 
 PRICE = {
     "type": "function",
@@ -34,6 +34,22 @@ def test_tools_are_in_the_prompt_that_the_model_reads(smollm2):
     plain, offered = complete(smollm2), complete(smollm2, tools=[PRICE])
     assert plain["choices"][0]["finish_reason"] == "length" and plain["usage"]["completion_tokens"] == 24
     assert offered["usage"]["prompt_tokens"] > plain["usage"]["prompt_tokens"] + 40
+
+
+@pytest.mark.llm
+def test_stopped_server_waits_for_no_reply():
+    """One that goes on for thousands of tokens ends with it, in the middle."""
+    body = {"model": "local", "messages": [{"role": "user", "content": "Count."}], "ignore_eos": True, "stream": True}
+    with serving("smollm2") as (url, process):
+        with (
+            pytest.raises(httpx.RemoteProtocolError),
+            httpx.stream("POST", f"{url}/chat/completions", json=body, timeout=None) as reply,
+        ):
+            lines = reply.iter_lines()
+            assert next(lines).startswith("data: ")
+            process.terminate()
+            list(lines)
+        assert process.wait() == 0
 
 
 @pytest.mark.llm

@@ -64,11 +64,12 @@ class Command(BaseCommand):
         template, remark = serving.template_for(model, options["template"])
         self.stdout.write(f"Loading {model.name}, {model.megabytes} MB. {remark}")
         self.stdout.flush()
-        server, url = serving.serve(model, template, options["port"], options["threads"], options["slots"])
+        _server, url = serving.serve(model, template, options["port"], options["threads"], options["slots"])
         self.stdout.write(f"model ready: {url}")
         self.stdout.flush()
         stop.wait()
-        del server
+        # the server's own end waits for all replies that it is writing, up to minutes
+        os._exit(0)
 
     def test(self, options: dict[str, Any]) -> None:
         """Ask each endpoint that is named, and fail if one of them does not answer as it should."""
