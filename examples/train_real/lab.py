@@ -106,7 +106,7 @@ class Lab:
         finally:
             for server in servers.values():
                 server.terminate()
-                server.wait(60)
+                server.wait(STOP_S)
 
     def _server(self, name: str, threads: int) -> subprocess.Popen[str]:
         command = [sys.executable, "manage.py", "model", "serve", str(self.file_of(name))]
