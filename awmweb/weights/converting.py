@@ -18,11 +18,14 @@ ARCHITECTURES = ("llama", "qwen2", "qwen3")
 ROTATED = ("attn_q.weight", "attn_k.weight")
 """Arrays whose rows llama.cpp's `llama` orders by pairs, and transformers by halves."""
 LARGEST_HEADER = 100_000_000
+KINDS = {"f16": gguf.LlamaFileType.MOSTLY_F16, "q8_0": gguf.LlamaFileType.MOSTLY_Q8_0}
+Q8_0, BLOCK = gguf.GGMLQuantizationType.Q8_0, 32
 
 
-def convert(merged: Path, out: Path, like: Path) -> int:
+def convert(merged: Path, out: Path, like: Path, kind: str = "f16") -> int:
     """Write the weights of a checkpoint's folder to `out` with the metadata of `like`, the file that it was trained
-    from, and return how many arrays were written: matrices as F16, the rest as F32.
+    from, and return how many arrays were written: matrices as F16, the rest as F32. With `kind` q8_0, matrices whose
+    rows are whole blocks have a byte for a number and a factor for each 32, which halves the file.
 
     Raises `WeightsError` if an array is missing, is one too many, or has another shape than in `like`.
     """
@@ -30,7 +33,7 @@ def convert(merged: Path, out: Path, like: Path) -> int:
     shapes = {tensor.name: tuple(int(size) for size in reversed(tensor.shape)) for tensor in base.tensors}
     unfinished = out.with_name(f"{out.name}.part")
     writer = gguf.GGUFWriter(unfinished, _field(base, "general.architecture"))
-    _copy_metadata(base, writer, _template(merged))
+    _copy_metadata(base, writer, _template(merged), KINDS[kind])
     untied: np.ndarray | None = None
     embeddings = np.empty(0)
     try:
@@ -41,7 +44,10 @@ def convert(merged: Path, out: Path, like: Path) -> int:
             expected = shapes.pop(name, None)
             if expected != array.shape:
                 raise WeightsError(f"{name} has shape {array.shape}, and {expected} in {like.name}")
-            writer.add_tensor(name, array.astype(np.float32 if array.ndim == 1 else np.float16))
+            if kind == "q8_0" and array.ndim > 1 and array.shape[-1] % BLOCK == 0:
+                writer.add_tensor(name, gguf.quantize(array.astype(np.float32), Q8_0), raw_dtype=Q8_0)
+            else:
+                writer.add_tensor(name, array.astype(np.float32 if array.ndim == 1 else np.float16))
             embeddings = array if name == "token_embd.weight" else embeddings
         if shapes:
             raise WeightsError(f"{merged} has no array for {', '.join(sorted(shapes)[:5])}")
@@ -74,7 +80,7 @@ def _field(base: Any, key: str) -> Any:
     return base.fields[key].contents()
 
 
-def _copy_metadata(base: Any, writer: Any, template: str) -> None:
+def _copy_metadata(base: Any, writer: Any, template: str, file_type: int) -> None:
     written_by_writer = {"general.architecture", "general.file_type", "general.quantization_version"}
     for key, field in base.fields.items():
         if key.startswith("GGUF.") or key in written_by_writer or (template and key == "tokenizer.chat_template"):
@@ -83,7 +89,7 @@ def _copy_metadata(base: Any, writer: Any, template: str) -> None:
         writer.add_key_value(key, field.contents(), kind, field.types[1] if kind == gguf.GGUFValueType.ARRAY else None)
     if template:
         writer.add_chat_template(template)
-    writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
+    writer.add_file_type(file_type)
 
 
 def _template(merged: Path) -> str:

@@ -180,7 +180,7 @@ class Lab:
                           "--steps", self.size.steps // SHARE.get(kind, 1), "--seed", self.size.seed)  # fmt: skip
         if not self.file_of(name).exists():
             words = self.product.manage(
-                "model", "convert", str(out), str(self.file_of(name)), "--like", str(packaged())
+                "model", "convert", str(out), str(self.file_of(name)), "--like", str(packaged()), "--type", "q8_0"
             )
             self.say(words.strip())
         return dict(json.loads((out / "took.json").read_text()))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gguf import GGUFReader, GGUFWriter
+from gguf import GGMLQuantizationType, GGUFReader, GGUFWriter, dequantize
 from safetensors.numpy import save_file
 
 from awmweb.weights import WeightsError
@@ -45,7 +45,11 @@ def checkpoint(folder: Path, **changed: np.ndarray | None) -> dict[str, np.ndarr
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
     """The file that the checkpoint was trained from."""
-    file = tmp_path / "base.gguf"
+    return like(tmp_path / "base.gguf")
+
+
+def like(file: Path) -> Path:
+    """Write a file of the arrays of `SHAPES`, all zero."""
     writer = GGUFWriter(file, "llama")
     writer.add_block_count(1)
     writer.add_head_count(HEADS)
@@ -80,6 +84,18 @@ def test_a_checkpoint_has_its_arrays_and_its_bases_metadata(tmp_path: Path, base
     assert after.fields["general.name"].contents() == "Tiny"
     assert after.fields["tokenizer.chat_template"].contents() == "new"
     assert after.fields["tokenizer.ggml.tokens"].contents() == [f"t{number}" for number in range(WORDS)]
+
+
+def test_rows_of_whole_blocks_can_have_a_byte_a_number(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setitem(SHAPES, "model.embed_tokens.weight", ("token_embd.weight", (WORDS, 64)))
+    base = like(tmp_path / "wide.gguf")
+    arrays = checkpoint(tmp_path / "merged")
+    convert(tmp_path / "merged", tmp_path / "small.gguf", base, "q8_0")
+    kinds = {tensor.name: tensor.tensor_type for tensor in GGUFReader(tmp_path / "small.gguf").tensors}
+    assert {name for name, kind in kinds.items() if kind == GGMLQuantizationType.Q8_0} == {"token_embd.weight"}
+    small = next(one for one in GGUFReader(tmp_path / "small.gguf").tensors if one.name == "token_embd.weight")
+    values = dequantize(small.data, small.tensor_type)
+    np.testing.assert_allclose(values, arrays["model.embed_tokens.weight"], atol=0.02)
 
 
 def test_numbers_of_sixteen_bits_are_read_as_they_are(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ class Command(BaseCommand):
         convert.add_argument(
             "--like", type=Path, required=True, metavar="BASE.gguf", help="the file it was trained from"
         )
+        # named here, because the package of the format is an extra
+        convert.add_argument("--type", choices=["f16", "q8_0"], default="f16", help="of the matrices; default f16")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -97,6 +99,6 @@ class Command(BaseCommand):
         need("gguf")
         from awmweb.weights import converting
 
-        written = converting.convert(options["merged"], options["out"], options["like"])
+        written = converting.convert(options["merged"], options["out"], options["like"], options["type"])
         megabytes = round(options["out"].stat().st_size / 1e6)
         self.stdout.write(f"Wrote {options['out']}: {count(written, 'array')}, {megabytes} MB.")
