@@ -131,7 +131,7 @@ def _source(module: str) -> str:
 def _is_setting(name: str) -> None:
     known = {*variables_documented(), "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "PATH", "PYTHONPATH", "export"}
     examples = " ".join(one.read_text() for one in (ROOT / "examples").rglob("*.py"))
-    served = re.fullmatch(r"AWMWEB_ENVIRONMENT_[A-Z]+_URL", name)
+    served = re.fullmatch(r"AWMWEB_ENVIRONMENT_[A-Z]+_URL|AWMWEB_AGENT_[A-Z]+_(BASE_URL|MODEL)", name)
     assert name in known or f'"{name}"' in examples or served or not name.isupper(), name
 
 

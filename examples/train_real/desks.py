@@ -22,7 +22,8 @@ def main(folder: Path) -> None:
     desks, held = [World(1000 + at, UNGUESSED, TASKS) for at in range(DESKS)], [World(HELD_FIRST, UNGUESSED, TASKS)]
     pack = write_pack(folder, [*desks, *held], "pack")
     demo = {"name": "demo", "policy": "script:demo", **HELP}
-    models = [{"name": name, "policy": f"model:{name}", "options": GREEDY, **HELP} for name in ("before", "after")]
+    named = {"before": "model:local", "after": "model:after"}
+    models = [{"name": name, "policy": policy, "options": GREEDY, **HELP} for name, policy in named.items()]
     _write(folder / "demonstrations.yaml", desks, {"name": "demonstrations", "arms": [demo]})
     _write(folder / "compare.yaml", held, {"name": "before and after", "arms": models, "control": "before"})
     print(f"Wrote {pack}, {DESKS} desks of {TASKS} tasks to learn from and 1 to try, and two plans.")

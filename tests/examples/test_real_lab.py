@@ -11,14 +11,17 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
+from awmenv.packs import load_pack
 from awmweb.embedded import servers
 from awmweb.embedded.paths import data_paths
+from runs.plan.plans import PlanDocument
 from tests.running import ROOT
 
 pytest.importorskip("torch")  # which the desks of `make train-demo` import
 from examples.train_real import __main__ as rounds  # noqa: E402
-from examples.train_real import lab  # noqa: E402
+from examples.train_real import desks, lab  # noqa: E402
 
 pytestmark = pytest.mark.train
 SIZE = lab.Size(1, 2, 1, 5, 8, 2)
@@ -161,3 +164,15 @@ def test_progress_says_how_long_the_rest_takes():
 def test_rounds_come_in_their_order(names, is_refused):
     with pytest.raises(SystemExit, match="ROUNDS") if is_refused else nullcontext():
         lab.ordered(names.split(","))
+
+
+def test_desks_of_the_walk_are_a_pack_and_two_plans(tmp_path):
+    desks.main(tmp_path / "learned")
+    pack = load_pack(tmp_path / "learned" / "pack")
+    assert len(pack.scenarios) == desks.DESKS + 1
+    shown, compare = (
+        PlanDocument.model_validate(yaml.safe_load((tmp_path / "learned" / f"{name}.yaml").read_text()))
+        for name in ("demonstrations", "compare")
+    )
+    assert len(shown.tasks) == desks.DESKS * desks.TASKS and len(compare.tasks) == desks.TASKS
+    assert not set(shown.tasks) & set(compare.tasks), "what is tried was not learned from"
