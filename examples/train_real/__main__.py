@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from examples.grpo.rollouts import Place
+from examples.train_demo.playing import answer_of, answering
 from examples.train_real import drawing, page
 from examples.train_real.lab import DRAWN, GREEDY, NAMES, NEW_TOKENS, SLOTS, Lab, Size, lab, ordered
 from tests.running import ROOT
@@ -112,7 +113,8 @@ class Rounds:
 
         def draw() -> list[dict[str, Any]]:
             about = {"run": self.run, "training_step": NAMES.index("grpo")}
-            with self.lab.serving(begin) as at:
+            # no simulated human is behind the asks of a loop of one's own
+            with self.lab.serving(begin) as at, answering(self.lab.desk, answer_of(self.size.worlds())):
                 return asyncio.run(drawing.rows(place, at[begin], self.lab.folder_of(begin), tasks, 4, about, say))
 
         return self._learned("grpo", "grpo", begin, self.lab.once("grpo.rollouts", draw), "")

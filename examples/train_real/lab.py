@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 
 from awmweb.embedded import servers
@@ -65,12 +66,16 @@ class Lab:
 
     def __init__(self, running: Product, state: Path, ports: dict[str, int], size: Size, say: Say) -> None:
         self.product, self.state, self.ports, self.size, self.say = running, state, ports, size, say
-        self.agent = running.token("agent")
+        self.agent, self._expert = running.token("agent"), running.token("expert")
         self._http = running.http(running.token("launch"))
         self._exports = running.http(running.token("export"))
         self.environment_url = f"http://127.0.0.1:{running.environment['AWMENV_PORT']}"
         self.held = [one.name for one in places(size.held_worlds())]
         self.tasks = [one.name for one in places(size.worlds())]
+
+    def desk(self) -> httpx.Client:
+        """Return a client that answers asks of the project."""
+        return self.product.http(self._expert)
 
     def load(self) -> None:
         """Load the desks and pin the held-out ones, unless an earlier call did."""
