@@ -29,7 +29,7 @@ def away(monkeypatch):
         return real(worker)
 
     monkeypatch.setattr(tasks, "AWAY_S", 0.0)
-    monkeypatch.setattr(recording, "lose_of_worker", lose)
+    monkeypatch.setattr(ending, "lose_of_worker", lose)
     return left
 
 
