@@ -132,6 +132,8 @@ def test_unsent_decision_is_shown_and_saved_in_words(house, ask, person):
     awake(page)
     page.keyboard.press("y")  # what this device has is on its way, and the page is shown again with it
     expect(unsent.locator("kbd").first).to_be_hidden()
+    page.wait_for_timeout(500)
+    assert annotations(house, pk) == "[]" and unsent.evaluate("form => form.inert")
     saving.pop().continue_()
     offered(page)
     page.keyboard.press("y")
