@@ -37,14 +37,20 @@ export function startTags() {
   }, { signal: life() });
 }
 
-const deliver = (path, given) => {
+const PATIENCE_MS = 10_000;
+
+const deliver = (path, given, more = {}) => {
   const body = new FormData();
   for (const [name, value] of Object.entries(given)) body.set(name, value);
-  return post(path, body, { parse: parseExact });
+  return post(path, body, { parse: parseExact, ...more });
 };
 
 /** @type {(draft: import("../forms/drafts.js").Words, version: number) => ReturnType<typeof post>} */
-const keep = ({ text, calls, decision }, version) => deliver(page.dataset.keep, { text, tool_calls: writeExact(calls || []), version, ...(decision && { decision: writeExact(decision) }) });
+const keep = ({ text, calls, decision }, version) => deliver(
+  page.dataset.keep,
+  { text, tool_calls: writeExact(calls || []), version, ...(decision && { decision: writeExact(decision) }) },
+  { signal: AbortSignal.timeout(PATIENCE_MS) }, // what the server has is offered meanwhile; the next load tries again
+);
 
 /** Save what only this device has on the server, and return whether the page is shown again with it. */
 async function rescue(store) {

@@ -141,6 +141,21 @@ def test_unsent_decision_is_shown_and_saved_in_words(house, ask, person):
     assert annotations(house, pk) == "[('late_advice', 'Edited create_refund(order: 7, amount: 12.5)')]"
 
 
+def test_unsent_text_is_offered_though_the_device_reaches_no_one(house, ask, person):
+    pk, _, cancel = ask("By when?")
+    page = claimed(person(house.link("edo", "expert")), house, pk)
+    page.keyboard.type("On Nov 30")
+    saved(page)
+    page.goto(f"{house.url}/queue/")
+    cancel()
+    page.route("**/draft", lambda _: None)  # no response ever comes
+    page.goto(f"{house.url}/asks/{pk}/")
+    offered(page)
+    page.keyboard.press("y")
+    expect(page.locator("#answer")).to_contain_text("saved as an annotation")
+    assert annotations(house, pk) == "[('late_advice', 'On Nov 30')]"
+
+
 def test_no_decision_of_two_devices_is_lost(house, ask, person):
     pk, _, cancel = ask("Which dock?", **CHOICE)
     phone = claimed(person(house.link("edo", "expert")), house, pk)

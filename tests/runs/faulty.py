@@ -201,7 +201,7 @@ class Desk:
                 tasks.take_over(SimpleNamespace(hostname=WORKER, controller=SimpleNamespace(concurrency=16)))
             except OperationalError:
                 pass  # the task is made again
-            ending.lose_silent(timezone.now() + timedelta(days=2))  # nobody plays it now
+            ending.lose_silent(timezone.now() + timedelta(days=2))  # no worker has it now
             self._answer(episode)
             episode.refresh_from_db()
             if not episode.is_live and not settled.unverified().filter(pk=episode.pk).exists():
