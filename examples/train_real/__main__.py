@@ -132,7 +132,7 @@ class Rounds:
 
     def _compared(self, names: list[str]) -> dict[str, Any]:
         arms = [{"name": name, "policy": f"model:{name}", "options": GREEDY, **ASKING} for name in names]
-        key, parallel = f"held out, {' '.join(names)}", SLOTS * len(names)
+        key, parallel = f"{len(self.lab.held)} held out, {' '.join(names)}", SLOTS * len(names)
         with self.lab.serving(*names):
             return self.lab.comparison(self.lab.run(key, self.lab.held, arms, control=names[0], parallel=parallel))
 

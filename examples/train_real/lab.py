@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -78,20 +79,19 @@ class Lab:
         return self.product.http(self._expert)
 
     def load(self) -> None:
-        """Load the desks and pin the held-out ones, unless an earlier call did."""
-        done = self.state / "loaded"
+        """Load the desks and pin the held-out ones, unless an earlier call did so for as many."""
+        done = self.state / f"loaded-{self.size.held}"
         if done.exists():
             return
         worlds, held = self.size.worlds(), self.size.held_worlds()
-        pack = self.state / "desks"
-        if not pack.exists():
-            write_pack(self.state, [*worlds, *held], "desks")
-        self.say(self.product.manage("loadpack", str(pack), "--unchecked").strip().splitlines()[-1])
+        shutil.rmtree(self.state / "sources", ignore_errors=True)  # of a call that was killed here, or had fewer desks
+        pack = write_pack(self.state, [*worlds, *held], "desks")
+        self.say(self.product.manage("loadpack", str(pack), "--unchecked", "--replace").strip().splitlines()[-1])
         sides = {"train": worlds, "val": held}
         split = self.state / "split.json"
         named = {side: [[one.world.name, one.at] for one in places(some)] for side, some in sides.items()}
         split.write_text(json.dumps(named))
-        self.say(self.product.manage("build_split", "--read", str(split), "--name", "held").strip())
+        self.say(self.product.manage("build_split", "--read", str(split), "--name", f"held-{len(held)}").strip())
         done.touch()
 
     def file_of(self, name: str) -> Path:
@@ -249,13 +249,14 @@ def ordered(rounds: Sequence[str]) -> None:
 
 
 def of_size(state: Path, size: Size) -> None:
-    """Keep the size in its folder. A folder of another size is refused: its runs and checkpoints are of other tasks."""
-    file, words = state / "size.json", json.dumps(asdict(size))
+    """Keep the size in its folder. A folder of another size is refused: its runs and checkpoints are of other tasks.
+    Only `held` may change: nothing is trained on held-out desks."""
+    file = state / "size.json"
     if not file.exists() and any(state.iterdir()):
         raise SystemExit(f"{state} has no size: an older version made it. Name another STATE, or remove the folder.")
-    if file.exists() and file.read_text() != words:
+    if file.exists() and {**json.loads(file.read_text()), "held": size.held} != asdict(size):
         raise SystemExit(f"{state} is of another size: {file.read_text()}. Name another STATE, or remove the folder.")
-    file.write_text(words)
+    file.write_text(json.dumps(asdict(size)))
 
 
 @contextlib.contextmanager

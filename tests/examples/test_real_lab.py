@@ -46,6 +46,7 @@ def test_folder_of_another_size_is_refused(tmp_path):
     lab.of_size(tmp_path, SIZE)
     with pytest.raises(SystemExit, match="is of another size"):
         lab.of_size(tmp_path, replace(SIZE, steps=9))
+    lab.of_size(tmp_path, replace(SIZE, held=SIZE.held + 3))  # nothing is trained on these
 
 
 def test_folder_of_an_older_version_is_refused(tmp_path):
