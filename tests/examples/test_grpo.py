@@ -11,7 +11,9 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -388,3 +390,50 @@ def test_loop_of_verl_plays_draws_and_masks(house, model, quiet, sent, monkeypat
         drawn = [value for value, bit in zip(one.response_logprobs, one.response_mask, strict=True) if bit]
         assert set(drawn) == {-1.0} and 0 in one.response_mask
         assert "Write a note" in tokenizer.decode(one.prompt_ids)
+
+
+@contextmanager
+def llama(script):
+    """A server of llama.cpp that draws what the script says."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            prompt = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["prompt"]
+            [(ids, _)] = script.generate([prompt])
+            body = json.dumps({"completion_probabilities": [{"id": one, "logprob": -1.0} for one in ids]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            """Print no line of a request."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+        server.shutdown()
+
+
+def test_asks_of_the_round_with_real_weights_are_answered(house, base, model, quiet):
+    """`make train-real`: no simulated human is behind a loop of one's own, so the round answers by itself."""
+    from awmclient.client import SyncHttpDashboard
+    from examples.train_real import __main__ as command
+
+    place, learned = place_of(house), []
+    with SyncHttpDashboard(place.url, place.token) as dash, llama(Script(model[1])) as address:
+        run = dash.start_run("real rounds", metadata={})
+        lab = SimpleNamespace(
+            product=house, agent=place.token, environment_url=place.environment_url,
+            desk=lambda: house.http(house.token("expert")), learner_run=lambda: run,
+            tasks=["notes_1/0", "notes_1/1"], size=SimpleNamespace(desks=1, worlds=list),
+            serving=lambda name: nullcontext({name: address}), folder_of=lambda name: base,
+            once=lambda name, make: make(), learn=lambda kind, begin, rows, name: learned.extend(rows) or {},
+        )  # fmt: skip
+        rounds = command.Rounds(lab)
+        rounds.done["sft"] = {}
+        rounds.grpo()
+    counts = json.loads(re.search("FOUND (.*)", house.manage("shell", "-c", COUNTED % (run, run)))[1])
+    assert counts["asks"] == 2 * 2 and not counts["reasons"], "half of each group is offered an expert"
+    assert {len(row["ids"]) - len(row["mask"]) for row in learned} == {0}
+    assert all(sum(row["mask"]) == len(row["logps"]) and row["lead"] for row in learned)
