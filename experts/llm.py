@@ -10,6 +10,7 @@ tools, and the only result is a text that a person could have written. A model's
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import logging
@@ -105,12 +106,12 @@ async def tested(endpoint: EndpointConfig, prefix: str = "") -> EndpointCheck:
         message = await client.complete_json(messages)
     except EndpointError as error:
         return EndpointCheck(False, explained(error.message, prefix), time.monotonic() - start)
-    content = message.get("content")
-    words = content if isinstance(content, str) else ""
+    words = replies.words_of(message, tags=endpoint.reasoning_field == "tags")
     took = time.monotonic() - start
     if why := replies.unfinished(message) or _no_advice(words, [], {}):
         return EndpointCheck(False, f"{why}: {words.strip()[:200] or '(no words)'}", took)
-    form = "" if replies.object_in(words) is not None else " (in prose, without calls; its confidence counts as 0)"
+    is_prose = replies.object_in(words, "advice") is None
+    form = " (in prose, without calls; its confidence counts as 0)" if is_prose else ""
     advice = replies.parse(words, prose=settings.EXPERT_PROSE).text
     return EndpointCheck(True, f"{endpoint.model}{form}: {advice[:200]}", took)
 
@@ -175,6 +176,11 @@ async def _answer(model: Actor, ask: Ask, lease: queue.AskClaim) -> None:
     the text is stored as a draft.
     """
     renewing = asyncio.create_task(_keep(model, lease))
+
+    async def give_back(fault: str) -> None:
+        with contextlib.suppress(AppError):  # the lease has ended, or the ask
+            await _do(queue.decline, model, lease.assignment_id, lease.lease_token, f"fault: {fault}"[:500])
+
     try:
         reply = await _reply(model, ask, "answer")
         unsure = await _do(_unsure, ask, reply)
@@ -186,10 +192,14 @@ async def _answer(model: Actor, ask: Ask, lease: queue.AskClaim) -> None:
         else:
             await _do(_send, model, lease, reply)
     except EndpointError as fault:
-        await _do(queue.decline, model, lease.assignment_id, lease.lease_token, f"fault: {fault.message}"[:500])
-    # its text is stored beside the ask, like that of a person who is too late
+        await give_back(fault.message)
+    # the text of one that is too late is stored beside the ask, like that of a person; any other ask is for people now
     except AppError as refused:
-        log.info("model %s was too late for ask %s: %s", model.name, ask.pk, refused.message)
+        log.info("the answer of model %s to ask %s was refused: %s", model.name, ask.pk, refused.message)
+        await give_back(refused.message)
+    except Exception:
+        await give_back("the model's answer could not be stored")
+        raise
     finally:
         renewing.cancel()
 
@@ -259,7 +269,7 @@ async def _decision(model: Actor, ask: Ask, purpose: str, material: dict[str, An
     words = await _call(
         model, ask, purpose, DECIDING, data, lambda words: _undecided(words, ask.typed, tools, secret, shared)
     )
-    reply = replies.object_in(words) or {}
+    reply = replies.object_in(words, "decision") or {}
     note = reply.get("note")
     return ModelAnswer(
         note.strip() if isinstance(note, str) else "",
@@ -271,7 +281,7 @@ async def _decision(model: Actor, ask: Ask, purpose: str, material: dict[str, An
 
 def _undecided(words: str, typed: Any, tools: list[dict[str, Any]], secret: list[str], shared: dict[str, Any]) -> str:
     """Return why a reply is no decision that can go to an agent, or an empty text."""
-    reply = replies.object_in(words)
+    reply = replies.object_in(words, "decision")
     if reply is None:
         return UNREADABLE
     try:
@@ -294,7 +304,7 @@ def _no_advice(words: str, secret: list[str], shared: dict[str, Any]) -> str:
     """
     reply = replies.parse(words, prose=settings.EXPERT_PROSE)
     if not reply.text.strip():
-        return NO_ADVICE if not words.strip() or replies.object_in(words) is not None else UNREADABLE
+        return NO_ADVICE if not words.strip() or replies.object_in(words, "advice") is not None else UNREADABLE
     calls = json.dumps([call.arguments for call in reply.calls])
     if (size := max(len(reply.text), len(calls))) > ADVICE_MAX:
         return f"the model's answer has {size:,} characters; the limit is {ADVICE_MAX:,}"
@@ -326,8 +336,7 @@ async def _call(
     except EndpointError as fault:
         await _note(model, ask, purpose, start, fault.message)
         raise
-    content = message.get("content")
-    words = content if isinstance(content, str) else ""
+    words = replies.words_of(message, tags=endpoint.reasoning_field == "tags")
     cost, by_kind = token_counts.cost_of(message, messages)
     why = replies.unfinished(message) or unusable(words)
     await _note(model, ask, purpose, start, why, cost, by_kind)

@@ -121,8 +121,7 @@ def _asked(model: Actor, ask: Ask, client: ChatClient, data: dict[str, Any]) -> 
     except EndpointError as fault:
         desk.called(model, ask, "look", tokens=0, duration_s=time.monotonic() - start, fault=fault.message)
         return ""
-    content = message.get("content")
-    words = content if isinstance(content, str) else ""
+    words = replies.words_of(message, tags=settings.EXPERT_ENDPOINTS[model.model].reasoning_field == "tags")
     tokens, by_kind = token_counts.cost_of(message, messages)
     problem = replies.unfinished(message)
     reason, problem = ("", problem) if problem else read(words)
@@ -145,7 +144,7 @@ def read(words: str) -> tuple[str, str]:
     >>> read('{"return": false}'), read("Looks good to me.")[0], read('{"return": true, "reason": "No ticket 9."}')
     (('', ''), '', ('No ticket 9.', ''))
     """
-    reply = replies.object_in(words) or {}
+    reply = replies.object_in(words, "return") or {}
     returns, reason = reply.get("return"), reply.get("reason")
     if returns is False:
         return "", ""

@@ -596,6 +596,20 @@ def test_parser_of_numbers_is_counted(tmp_path):
     assert own_parsers_of_numbers(tmp_path / "one.py") == 1
 
 
+def test_reply_of_a_model_is_read_by_the_one_reader():
+    """Use `model_replies.words_of`: a model thinks in its content, and a draft in a thought is no answer."""
+    asking = [file for app in OF_PAGES for file in (ROOT / app).rglob("*.py") if "ChatClient(" in file.read_text()]
+    assert [file.name for file in asking if re.search(r"""[\[(]["']content["'][\])]""", file.read_text())] == []
+    assert {"llm.py", "looking.py", "distilling.py"} <= {file.name for file in asking}
+
+
+def test_words_of_others_are_cut_for_a_column_by_the_one_function():
+    """Use `plain_text.storable`: a column takes no half of a surrogate pair either."""
+    own = re.compile(r"""replace\(["']\\x00["'], ["']["']\)\[\s*:|\[:\w+\]\.replace\(["']\\x00""")
+    files = [file for app in OF_PAGES for file in (ROOT / app).rglob("*.py") if own.search(file.read_text())]
+    assert [str(file.relative_to(ROOT)) for file in files] == ["people/text/plain_text.py"]
+
+
 SAME_NAMES = {
     "Command": "the class that Django looks for in each command",
     **dict.fromkeys(("Recording", "Pauses"), "one for each agent framework, by the same calls"),

@@ -31,8 +31,8 @@ from awmclient.words.conversation import as_text, messages, offered
 from awmclient.words.encoding import encode
 from awmclient.words.endings import is_stopped, reason_of
 from awmclient.words.textcalls import text_calls
-from awmclient.words.thinking import FIELDS, MODES, ReasoningField, ReasoningMode, read_reasoning
-from awmclient.words.toolcalls import Call, as_written, calls_of, native_calls
+from awmclient.words.thinking import FIELDS, MODES, ReasoningField, ReasoningMode, behind_thoughts, read_reasoning
+from awmclient.words.toolcalls import Call, as_written, calls_of, json_at, native_calls
 
 TRIES = 4
 """Requests that end with an error of the endpoint, such as a 500, before it is believed."""
@@ -295,13 +295,15 @@ class ChatClient:
 
         It is truncated last: half a secret would not be found.
         """
-        return str(self._endpoint.without_secrets(words.strip()))[:_WORDS] or "(an empty answer)"
+        said = str(self._endpoint.without_secrets(words.strip()))[:_WORDS]
+        # a database takes neither of these
+        return said.encode("utf-8", "replace").decode().replace("\x00", "") or "(an empty answer)"
 
 
 def _pause(attempt: int, answer: httpx.Response | None) -> float:
     asked_for = retry_after(answer) if answer is not None else None
-    if asked_for is not None:
-        return asked_for
+    if asked_for:  # none of 0: the endpoint would get all our requests of its busiest second
+        return max(asked_for, FIRST_PAUSE_S)
     return min(FIRST_PAUSE_S * 2.0 ** (attempt - 1), LONGEST_PAUSE_S) * (0.5 + random.random())  # noqa: S311
 
 
@@ -404,10 +406,12 @@ def _calls_in(content: str, view: View, sent: Sequence[Mapping[str, Any]]) -> li
 def _action(common: dict[str, Any]) -> Turn:
     """Parse a JSON object as the next action of an environment without tools; anything else is the answer."""
     # Models often put JSON into a fence.
-    text = common["content"].strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
+    text = behind_thoughts(common["content"]).strip()
+    text = text.removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     try:
-        action = json.loads(text)
-    except (ValueError, RecursionError):
-        action = None
+        action, end = json_at(text, 0, "The action")
+    except MalformedCall:
+        action, end = None, 0
+    action = None if text[end:] else action
     rest = {**common, "content": ""}
     return Turn(action=action, **rest) if isinstance(action, dict) else Turn(answer=common["content"], **rest)

@@ -142,7 +142,8 @@ class Wire:
             # With jitter, so that many loops that lost one dashboard do not return together. Of a full one the pause
             # that it asks for is a beginning: it can stay full for long.
             own = pause * (0.5 + random.random())  # noqa: S311
-            wait = own if result.pause_s is None else max(own, result.pause_s) if result.is_full else result.pause_s
+            asked_for = result.pause_s or 0.0  # 0 is none: it would send as many requests as fit into a second
+            wait = max(own, asked_for) if result.is_full or not asked_for else max(asked_for, FIRST_PAUSE_S)
             if _now() + wait > give_up:
                 raise Unreachable(f"{method} {path}: {result.why}")
             await asyncio.sleep(wait)
@@ -194,7 +195,7 @@ def retry_after(answer: httpx.Response) -> float | None:
         return float(value)
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max(0.0, (aware - datetime.now(UTC)).total_seconds())

@@ -23,12 +23,16 @@ from typing import Any
 from awmclient.errors import MalformedCall
 from awmclient.words.toolcalls import MAX_CALLS, Call, call_from, json_at, unknown_tool
 
-# A block without an end goes to the end of the text: the model was cut off while it thought.
-_THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+_THOUGHT, _THOUGHT_ENDS = "<think>", "</think>"
 CALL_MARK, _CLOSE = "<tool_call>", "</tool_call>"
 _PYTHON, _MISTRAL = "<|python_tag|>", "[TOOL_CALLS]"
+CALL_MARKS = (CALL_MARK, _PYTHON, _MISTRAL)
 _ENDS = ("<|eom_id|>", "<|eot_id|>", "</s>")
 _FENCE = "```"
+_OPENINGS = re.compile(
+    r"<think>|<tool_call>|<\|python_tag\|>|\[TOOL_CALLS\]\s*[\w.-]*|```(?:json|tool_call|tool_code)?"
+)
+"""Where a thought begins, or a call, in which such a tag is part of an argument."""
 _INFO = re.compile(r"\s*(?:json|tool_call|tool_code)?\s*")
 _BEGINS_LIKE_A_CALL = re.compile(r'[\[\s]*\{\s*"name"\s*:')
 _LINE_LIKE_A_CALL = re.compile(r'^[ \t]*(\{\s*"name"\s*:)', re.MULTILINE)
@@ -87,8 +91,35 @@ def words_beside(text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """Return the text with spaces in place of what the model thought, so that places stay the same."""
-    return _THINKING.sub(lambda thought: " " * len(thought[0]), text)
+    """Return the text with spaces in place of what the model thought, so that places stay the same.
+
+    A tag inside the JSON of a call is part of an argument. A thought without an end goes to the end of the text: the
+    model was cut off while it thought.
+    """
+    pieces, kept, is_first, calls = list[str](), 0, True, 0
+    place = _behind_json(text, _next(text, 0))
+    while opening := _OPENINGS.search(text, place):
+        start, place = opening.span()
+        is_first = is_first and not text[kept:start].strip()
+        if opening[0] == _THOUGHT:
+            end = text.find(_THOUGHT_ENDS, place)
+            place = len(text) if end < 0 else end + len(_THOUGHT_ENDS)
+            pieces += [text[kept:start], " " * (place - start)]
+            kept = place
+            place = _behind_json(text, _next(text, place)) if is_first else place
+        elif (calls := calls + 1) <= MAX_CALLS:  # bounded: each that cannot be read is read to the end of the text
+            place = _behind_json(text, _next(text, place))
+    return "".join([*pieces, text[kept:]])
+
+
+def _behind_json(text: str, place: int) -> int:
+    """Return where the JSON values end that begin at a place; the place if there are none."""
+    try:
+        while text.startswith(("{", "["), place):
+            place = _next(text, json_at(text, place, "")[1])
+    except MalformedCall:
+        return place
+    return place
 
 
 def _as_a_whole(visible: str) -> list[_Piece]:
@@ -101,7 +132,7 @@ def _marked(visible: str) -> list[_Piece]:
     """Return the pieces of the first form with marks that the text has; empty if it has none."""
     if CALL_MARK in visible:
         return list(_blocks(visible))
-    for mark, read in ((_PYTHON, _calls), (_MISTRAL, _of_mistral)):
+    for mark, read in zip(CALL_MARKS[1:], (_calls, _of_mistral), strict=True):
         if mark in visible:
             return list(_to_the_end(visible, mark, read))
     return []
@@ -119,15 +150,23 @@ def _blocks(visible: str) -> Iterable[_Piece]:
 
 
 def _to_the_end(visible: str, mark: str, read: Callable[[str], list[Call]]) -> Iterable[_Piece]:
-    whole = visible.rstrip()
-    # at the end alone: the same signs can be in an argument
-    while end := next((end for end in _ENDS if whole.endswith(end)), ""):
-        whole = whole.removesuffix(end).rstrip()
+    whole = visible[: _end_of_words(visible)]
     start = whole.find(mark)
     while start >= 0:
         following = whole.find(mark, start + len(mark))
         yield _Piece(whole[start + len(mark) : following if following >= 0 else None], start, len(visible), read)
         start = following
+
+
+def _end_of_words(visible: str) -> int:
+    """Return where the signs that end a message begin. In front of its end the same signs can be in an argument."""
+    end = len(visible)
+    while end:
+        sign = next((sign for sign in _ENDS if visible.endswith(sign, 0, end)), visible[end - 1])
+        if sign not in _ENDS and not sign.isspace():
+            break
+        end -= len(sign)
+    return end
 
 
 def _calls(text: str) -> list[Call]:
@@ -177,12 +216,15 @@ def _bare(visible: str, names: Collection[str]) -> tuple[list[Call], list[str]]:
     elif any(part.strip() for part in parts[::2]):
         _refuse_example([*blocks, *_first_object(text)], names)
         return [], []
-    objects = [value for block in blocks for value in _shaped(block, names)]
+    read = [(block, _shaped(block, names)) for block in blocks]
+    objects = [value for _, values in read for value in values]
     calls = [call_from(value) for value in objects]
     for call in calls:
         if call.name not in names:
             raise MalformedCall(f"{unknown_tool(call.name)}. Nothing was called.")
-    return calls, [json.dumps(value, ensure_ascii=False) for value in objects] + blocks if calls else []
+    # a block without a call, such as an empty one, is in every result
+    written = [json.dumps(value, ensure_ascii=False) for value in objects] + [block for block, values in read if values]
+    return calls, written if calls else []
 
 
 def _shaped(block: str, names: Collection[str]) -> list[Any]:

@@ -23,7 +23,9 @@ _DETAILS = "reasoning_details"
 _PART_TEXTS = ("thinking", "reasoning", "text", "summary")
 PART_TYPES = ("thinking", "redacted_thinking", "reasoning")
 """Types of parts of a content that hold reasoning."""
-_CLOSE = "</think>"
+_OPEN, _CLOSE = "<think>", "</think>"
+_ANSWERS = ("{", "[", "```", "<tool_call>")
+"""How an answer begins that is no thought: a tag in it is one of its words."""
 # The start can be missing: templates of some models put it into the prompt.
 _TAGGED = re.compile(r"\s*(?:<think>)?(.*?)</think>\n*", re.DOTALL)
 
@@ -45,9 +47,29 @@ def read_reasoning(message: Mapping[str, Any], *, tags: bool = False) -> tuple[s
     for name in _TEXT_FIELDS:
         if _is_text(message.get(name)):
             return content, _reasoning(message[name], "field", name=name)
-    if tags and _CLOSE in content and (match := _TAGGED.match(content)):
+    if tags and not _is_answer(content) and _CLOSE in content and (match := _TAGGED.match(content)):
         return content[match.end() :], _reasoning(match[1], "tags") if match[1].strip() else None
     return content, None
+
+
+def behind_thoughts(text: str) -> str:
+    """Return what a text says behind the thoughts that it begins with, also where no setting names its tags.
+
+    A thought without an end goes to the end of the text. Its start can be missing, if no answer begins before its end.
+
+    >>> behind_thoughts('<think>Perhaps {"move": 1}?</think>{"move": 2}'), behind_thoughts("Hm.</think>Yes.")
+    ('{"move": 2}', 'Yes.')
+    """
+    said = text.lstrip()
+    while said.startswith(_OPEN):
+        said = said.partition(_CLOSE)[2].lstrip()
+    thought, closed, rest = said.partition(_CLOSE)
+    is_open = closed and _OPEN not in thought and not _is_answer(said)
+    return rest.lstrip() if is_open else said
+
+
+def _is_answer(text: str) -> bool:
+    return text.lstrip().startswith(_ANSWERS)
 
 
 def _is_text(value: Any) -> bool:

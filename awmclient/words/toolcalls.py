@@ -129,7 +129,18 @@ def _arguments(name: str, value: Any) -> dict[str, Any]:
         value = _loads(value, f"The text of the arguments of {name}")
     if not isinstance(value, dict):
         raise MalformedCall(f"The arguments of {name} are not a JSON object.")
+    _refuse_unrecordable(value, f"The arguments of {name}")
     return value
+
+
+def _refuse_unrecordable(value: Any, what: str) -> None:
+    """Raise for a JSON value that no step can record: it is the model's doing, as is what cannot be read."""
+    if too_large(value, sys.maxsize, LEVELS - _AROUND, sys.maxsize):
+        raise MalformedCall(f"{what} is nested too deeply.")
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError as error:
+        raise MalformedCall(f"{what} is not valid JSON: {error}") from None
 
 
 def _loads(text: str, what: str) -> Any:

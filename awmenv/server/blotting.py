@@ -21,7 +21,11 @@ from typing import Any, NamedTuple
 MARK = "[key]"
 SHORTEST = 6
 """Shorter values are words such as `1` or `blue`; removing them would spoil most responses."""
-PUBLIC_HEADERS = frozenset({"accept", "content-type"})
+PUBLIC_HEADERS = frozenset({"accept", "content-type", "http-referer", "referer", "user-agent", "x-title"})
+"""What says who asks, such as the name of a site, is a word of every second task."""
+SCHEMES = frozenset({"apikey", "api-key", "basic", "bearer", "key", "token"})
+NO_KEYS = frozenset({"lm-studio", "not-needed", "ollama", "sk-no-key-required"})
+"""What servers without a key document as one."""
 DATE = re.compile(r"\d{4}-\d\d-\d\d(-preview)?")
 """What Azure's `api-version` holds. It is no secret, and an agent may have to write the same day into a form."""
 
@@ -43,8 +47,14 @@ def secrets_of(api_key: str, headers: Mapping[str, str], query: Mapping[str, str
     """Return what of an endpoint's configuration must not come back: its key, header and query values."""
     values = [api_key, *query.values()]
     values += [value for name, value in headers.items() if name.casefold() not in PUBLIC_HEADERS]
-    parts = {part for value in values for part in (value, value.rpartition(" ")[2])}  # `Bearer KEY`, and KEY alone
+    parts = {part for value in values for part in (value, _without_scheme(value)) if part.casefold() not in NO_KEYS}
     return frozenset(part for part in parts if len(part) >= SHORTEST and not DATE.fullmatch(part))
+
+
+def _without_scheme(value: str) -> str:
+    """Return the KEY of `Bearer KEY`, and any other value as it is: its last word may be any word."""
+    scheme, _, key = value.partition(" ")
+    return key.strip() if scheme.casefold() in SCHEMES else value
 
 
 def blotted(value: Any, secrets: Collection[str]) -> Any:

@@ -43,6 +43,7 @@ from episodes.visible import trajectory
 from people import measures
 from people.access import Actor, may_launch, may_record
 from people.record.audit import record
+from people.text.plain_text import storable
 
 IDLE_ATTEMPTS = 3
 """Lost workers in a row without a new step, after which an episode is failed: it may be what ends them."""
@@ -95,7 +96,7 @@ def finish(actor: Actor, episode_id: str, end: Finish, attempt: int | None = Non
     episode.stop_reason = end.stop_reason
     reason: str = end.stop_reason
     if end.fault is not None:
-        episode.fault, episode.fault_detail = named_fault(end), storable(end.detail or "")
+        episode.fault, episode.fault_detail = named_fault(end), storable(end.detail or "", DETAIL_MAX)
         reason = f"{episode.fault}: {episode.fault_detail[:200]}"
     state = EpisodeState.FAILED if end.stop_reason == "error" else EpisodeState.FINISHED
     if end.outcome is not None:
@@ -117,11 +118,6 @@ def named_fault(end: Finish) -> str:
     return fault_of(end.detail or "") if end.fault == "policy" else end.fault or ""
 
 
-def storable(detail: str) -> str:
-    """Return the words of a fault as a column of text can hold them."""
-    return detail[:DETAIL_MAX].replace("\x00", "").encode("utf-8", "replace").decode()
-
-
 def attest(actor: Actor, episode: Episode, attestation: dict[str, Any]) -> None:
     """Keep the outcome that a signed statement proves; what it does not prove stays reported, and the history says
     why. A session that two episodes claim at the same time goes to one of them."""
@@ -138,7 +134,7 @@ def attest(actor: Actor, episode: Episode, attestation: dict[str, Any]) -> None:
 
 def _is_same_end(episode: Episode, end: Finish) -> bool:
     stored = (episode.stop_reason, episode.final_answer, episode.fault, episode.fault_detail)
-    if stored != (end.stop_reason, end.final_answer, named_fault(end), storable(end.detail or "")):
+    if stored != (end.stop_reason, end.final_answer, named_fault(end), storable(end.detail or "", DETAIL_MAX)):
         return False
     kept = VerifierOutcome.objects.filter(episode=episode, source="reported").first()
     if kept is None or end.outcome is None:
@@ -177,7 +173,7 @@ def fail(actor: Actor, episode_id: str, fault: str, detail: str, attempt: int | 
     episode = locked(actor, episode_id, attempt)
     if not episode.is_live:
         return False
-    episode.fault, episode.fault_detail, episode.stop_reason = fault, storable(detail), "error"
+    episode.fault, episode.fault_detail, episode.stop_reason = fault, storable(detail, DETAIL_MAX), "error"
     _end(episode, EpisodeState.FAILED, actor, f"{fault}: {episode.fault_detail[:200]}")
     return True
 

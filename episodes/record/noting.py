@@ -13,6 +13,7 @@ from episodes.record.appending import note
 from episodes.record.recording import announce, locked
 from episodes.stored.settled import NO_SERVER, NOT_VERIFIED
 from people.access import Actor
+from people.text.plain_text import storable
 
 RESTORED = "restored"
 UNBRIEFED = "no briefing"
@@ -26,7 +27,7 @@ UPDATE episodes_episode SET tools = coalesce(%s, tools), world = coalesce(%s, wo
 @transaction.atomic
 def note_unverified(actor: Actor, episode_id: str, reason: str) -> None:
     """Note in the history why the verifier did not run; the episode has no outcome."""
-    note(locked(actor, episode_id), NOT_VERIFIED, actor, reason.replace("\x00", "")[:2000])
+    note(locked(actor, episode_id), NOT_VERIFIED, actor, storable(reason))
 
 
 @transaction.atomic
@@ -36,7 +37,7 @@ def note_no_server(episode_id: str, reason: str) -> None:
     queued = Episode.every.select_for_update().filter(pk=episode_id, state=EpisodeState.QUEUED).first()
     if queued is None or queued.events.filter(verb=NO_SERVER).exists():
         return
-    note(queued, NO_SERVER, None, reason.replace("\x00", "")[:2000])
+    note(queued, NO_SERVER, None, storable(reason))
     announce(queued)
 
 
@@ -45,13 +46,13 @@ def note_unbriefed(episode_id: str, reason: str) -> None:
     """Note, once per episode, why its agent gets no briefing though its arm gives one."""
     queued = Episode.every.select_for_update().filter(pk=episode_id, state=EpisodeState.QUEUED).first()
     if queued is not None and not queued.events.filter(verb=UNBRIEFED).exists():
-        note(queued, UNBRIEFED, None, reason.replace("\x00", "")[:2000])
+        note(queued, UNBRIEFED, None, storable(reason))
 
 
 @transaction.atomic
 def note_model_fault(actor: Actor, episode: Episode, reason: str) -> None:
     """Note why an expert model gave no advice; the same reason again is one note."""
-    why = reason.replace("\x00", "")[:2000]
+    why = storable(reason)
     if not episode.events.filter(verb=MODEL_FAILED, actor=actor.name, reason=why).exists():
         note(episode, MODEL_FAILED, actor, why)
         announce(episode)
@@ -85,5 +86,5 @@ def note_restored(episode_id: str, grade: str, difference: str) -> None:
     """Say in the history that a world was restored with a lower grade than *exact*, and the first difference."""
     episode = Episode.every.filter(pk=episode_id).first()
     if episode is not None:
-        detail = difference.replace("\x00", "")[:2000]
+        detail = storable(difference)
         note(episode, RESTORED, None, f"attempt {episode.attempt}, grade {grade}: {detail}")

@@ -32,6 +32,7 @@ from people.access import Actor, may_repair
 from people.errors import Invalid
 from people.models import Project
 from people.record.audit import record
+from people.text.plain_text import storable
 
 CODE_MAX, REASON_MAX = 64_000, 20_000
 NAME = "verify_task_completion"
@@ -173,7 +174,7 @@ def _end(rejudging_id: str) -> Rejudging:
 def give_up(rejudging_id: str, why: str) -> None:
     """End a pass that could not go on, without any effect."""
     Rejudging.objects.filter(pk=rejudging_id, ended_at__isnull=True).update(
-        ended_at=timezone.now(), problem=why.replace("\x00", "")[:2000]
+        ended_at=timezone.now(), problem=storable(why)
     )
 
 

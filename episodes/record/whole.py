@@ -29,6 +29,7 @@ from episodes.stored.entries import StepEntry, entries_of_read, refuse_gaps
 from episodes.stored.pictured import named_pictures
 from people.access import Actor, may_record, visible_or_404
 from people.errors import AWAY, AppError
+from people.text.plain_text import storable
 
 COPY = "COPY episodes_step (episode_id, seq, kind, body, cut, at) FROM STDIN"
 
@@ -119,7 +120,7 @@ def _new(actor: Actor, whole: WholeEpisode, sent: Sent, runs: dict[str, Run]) ->
         stop_reason=end.stop_reason,
         final_answer=end.final_answer,
         fault=ending.named_fault(end),
-        fault_detail=ending.storable(end.detail or ""),
+        fault_detail=storable(end.detail or "", ending.DETAIL_MAX),
         last_seq=len(entries),
         strip="".join([entry.code for entry in entries]),
         # a loop's clock can be ahead of the server's

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from people.text.plain_text import storable
+
 
 def policy_facts(policy: dict[str, Any]) -> dict[str, str]:
     """Return kind and name of a policy, for filters and exports: `kind` and `name` as the loop reports them.
@@ -18,4 +20,4 @@ def policy_facts(policy: dict[str, Any]) -> dict[str, str]:
 
 
 def _short(value: Any, most: int) -> str:
-    return value.replace("\x00", "")[:most] if isinstance(value, str) else ""
+    return storable(value, most) if isinstance(value, str) else ""

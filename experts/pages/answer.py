@@ -16,6 +16,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from ninja import Status
 from pydantic import Field
 
 from awmclient.nouns.ask_kinds import ASK_KINDS
@@ -52,6 +53,7 @@ from people.access import (
     visible_or_404,
 )
 from people.errors import AppError, Forbidden
+from people.record import keyed_writes
 from people.requests.forms import FormFields, Named, OptionalNumber, all_of, cut, is_named, read, text_of
 from people.requests.parts import part_of
 from people.requests.selections import keep
@@ -147,10 +149,14 @@ def _is_plain(request: HttpRequest) -> bool:
     return is_named(request.POST, decision_fields.MARK)
 
 
-def give_ahead(request: MemberRequest, body: StandingAnswerBody, refused_words: str) -> None:
-    """Give a standing answer after what it came with, which stays sent if this one is refused."""
+def give_ahead(request: MemberRequest, body: StandingAnswerBody, press: str, refused_words: str) -> None:
+    """Give a standing answer after what it came with, which stays sent if this one is refused. It is given once for a
+    `press`, which names one of a form: the same press can come again, also at the same time."""
     try:
-        _, answered = standing_answers.give(request.actor, body)
+        made = keyed_writes.once(
+            request.actor, press, f"ahead {body.tool}", lambda: standing_answers.give(request.actor, body)[1]
+        )
+        answered = made.value if isinstance(made, Status) else made
     except AppError as refused:
         messages.warning(request, f"{refused_words}: {refused.message}")
         return

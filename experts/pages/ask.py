@@ -403,8 +403,6 @@ def _send(request: MemberRequest, pk: str) -> tuple[Advice, list[str]]:
     answered, form = (checked.text, checked.nonce, checked.tool_calls), read(request.POST, SentAnswer)
     # read before the answer is sent, so that a wrong one refuses the whole
     ahead = _standing(request, row)
-    # the same press again, whose first response was lost, gives none twice
-    repeated = Advice.objects.filter(ask=pk, author_key=actor.key, nonce=checked.nonce, late=False).exists()
     sent = advising.answer(
         actor,
         slot,
@@ -417,8 +415,9 @@ def _send(request: MemberRequest, pk: str) -> tuple[Advice, list[str]]:
         hold_s=hold_s,
         seen=form.seen,
     )
-    for standing in [] if repeated else ahead:
-        give_ahead(request, standing, "The answer is sent. Calls like it are not approved")
+    press = f"ahead {pk} {checked.nonce or secrets.token_urlsafe(12)}"
+    for place, standing in enumerate(ahead):
+        give_ahead(request, standing, f"{press} {place}", "The answer is sent. Calls like it are not approved")
     outcomes: dict[str, str] = {}
     # a question to one agent is none to the others
     if form.same_question and not checked.asks_back:

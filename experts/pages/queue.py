@@ -183,7 +183,6 @@ def decide_together(request: MemberRequest) -> HttpResponse:
             verdict, alike = "approve", batch.alike(request.actor, chosen)
             # read before anything is approved, so that a wrong one refuses the whole
             ahead = batch.ahead_of(alike, read(request.POST, batch.AheadForm))
-            ahead = None if batch.is_repeat(request.actor, alike.asks, form.nonce) else ahead
         hold_s = policies.undo_s_of(request.actor.project)
         outcomes = batch.decide(request.actor, chosen, verdict, form.reason, form.nonce, hold_s)
     except AppError as refused:
@@ -204,7 +203,8 @@ def decide_together(request: MemberRequest) -> HttpResponse:
         elif past > 0:
             messages.success(request, f"{word} {counted(past, 'call')} without time to undo: the deadline is near.")
         if ahead is not None:
-            give_ahead(request, ahead, "The calls are approved. Calls like them are not")
+            press = f"ahead {form.nonce or secrets.token_urlsafe(12)}"
+            give_ahead(request, ahead, press, "The calls are approved. Calls like them are not")
     keep(request, PAGE_NAME, [pk for pk, why in outcomes.items() if why])
     for why, count in Counter(why for why in outcomes.values() if why).items():
         messages.warning(request, f"{count} not decided: {why}")

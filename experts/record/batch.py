@@ -179,12 +179,6 @@ def ahead_of(alike: Alike, form: AheadForm) -> StandingAnswerBody:
         raise Invalid(words) from error
 
 
-def is_repeat(actor: Actor, asks: Sequence[Ask], nonce: str) -> bool:
-    """Return whether this press was made before, so that its standing answer is not given twice."""
-    nonces = [advising.nonce_of(nonce, ask.pk) for ask in asks]
-    return Advice.objects.filter(ask__in=asks, author_key=actor.key, nonce__in=nonces, late=False).exists()
-
-
 def _sent(actor: Actor, ask: Ask, nonce: str) -> Advice | None:
     """Return what a press with this nonce has decided on an ask before."""
     sent = Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce, late=False)

@@ -8,6 +8,7 @@ deadlines need no worker; the sweep closes the rest.
 from __future__ import annotations
 
 import functools
+import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -31,6 +32,7 @@ from experts.who.counting import decided_on
 from notices.record import deliveries
 from people import measures
 from people.access import Actor, may_read, may_record, visible_or_404
+from people.errors import AppError
 from people.rows import ModelRows
 from people.slots import FREED, SlotState
 
@@ -233,7 +235,16 @@ def close_due(now: datetime | None = None) -> int:
     """Close due asks that no request has read, and return how many. Called by the periodic sweep."""
     # Bounded, so that a sweep ends; the next one closes the rest.
     due = list(Ask.objects.due(now or timezone.now()).values_list("pk", flat=True)[:500])
-    return sum(not close_if_due(pk).is_open for pk in due)
+    return sum(_is_closed(pk) for pk in due)
+
+
+def _is_closed(ask_id: str) -> bool:
+    """Close a due ask. One that cannot be closed keeps no other open."""
+    try:
+        return not close_if_due(ask_id).is_open
+    except AppError as refused:
+        logging.getLogger(__name__).error("ask %s could not be closed: %s", ask_id, refused.message)
+        return False
 
 
 @transaction.atomic

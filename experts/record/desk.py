@@ -36,6 +36,7 @@ from people.errors import Invalid
 from people.models import Membership, display_name, long_ago
 from people.record.audit import record
 from people.record.saved_views import SavedViews
+from people.text.plain_text import storable
 
 SEEN_EVERY = timedelta(seconds=15)
 """A newer presence is not written again."""
@@ -348,7 +349,7 @@ def called(
         completion_tokens=completion,
         cached_tokens=cached,
         duration_s=duration_s,
-        fault=fault[:2000],
+        fault=storable(fault),
     )
     # a failed second look does not move the ask: its answer is sent
     if ask is not None and fault and purpose != "look":

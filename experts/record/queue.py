@@ -51,6 +51,7 @@ from people.record import leasing
 from people.rows import ModelRows
 from people.slots import SlotState
 from people.text.in_words import count
+from people.text.plain_text import storable
 
 PRIORITY_MAX = 100
 PERSON = "user:"
@@ -207,7 +208,7 @@ def release(actor: Actor, assignment_id: str, lease_token: str) -> None:
 def decline(actor: Actor, assignment_id: str, lease_token: str, reason: str = "") -> None:
     """Decline a claimed ask: release it and exclude this expert. Escalate if no expert is left."""
     may_advise(actor)
-    slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
+    slot, reason = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project"), storable(reason)
     ask = slot.ask = closing.locked(slot.ask_id)
     _release_slot(slot, lease_token)
     # a second decline of the same expert changes nothing

@@ -6,15 +6,17 @@ advice. Every pattern here takes linear time.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from awmclient.errors import MalformedCall
 from awmclient.schema import ToolCall
 from awmclient.words.endings import ending_of
+from awmclient.words.thinking import behind_thoughts, read_reasoning
+from awmclient.words.toolcalls import json_at
 
 # a reply full of braces is not parsed from each of them
 OBJECTS_TRIED = 20
@@ -56,6 +58,14 @@ def unfinished(message: Mapping[str, Any]) -> str:
     return {"cut_off": CUT, "filtered": FILTERED}.get(ending or "", "")
 
 
+def words_of(message: Mapping[str, Any], *, tags: bool) -> str:
+    """Return what a reply says, without what the model thought before it: a draft in a thought is no answer.
+
+    `tags` says that this endpoint writes its thoughts in tags.
+    """
+    return behind_thoughts(read_reasoning(message, tags=tags)[0])
+
+
 def is_repeating(text: str) -> bool:
     """Return whether a text goes round in a circle, as weak models do.
 
@@ -75,7 +85,7 @@ def parse(words: str, *, prose: bool) -> ModelAnswer:
 
     A reply without any object is advice in prose, if `prose` allows that. A truncated object counts as empty.
     """
-    reply = object_in(words)
+    reply = object_in(words, "advice")
     plain = _THINKING.sub("", words).strip()
     # what begins like JSON and is none was cut in the middle
     if reply is None and prose and not plain.startswith(("{", "[", "```")):
@@ -86,28 +96,35 @@ def parse(words: str, *, prose: bool) -> ModelAnswer:
     return ModelAnswer(reply["advice"].strip(), calls, share_of(reply.get("confidence")), asks_for_person)
 
 
-def object_in(words: str) -> dict[str, Any] | None:
-    """Return the first JSON object in the text, if it starts at one of the first candidate positions."""
-    decoder, place = json.JSONDecoder(), -1
+def object_in(words: str, key: str) -> dict[str, Any] | None:
+    """Return the first JSON object in the text that has this key; the first of all if none has it.
+
+    Only the first candidate positions are tried. What no step can record, such as NaN, is no object.
+
+    >>> object_in('It shows {"id": 7}. {"advice": "Merge 8."} {"advice": "No."}', "advice")
+    {'advice': 'Merge 8.'}
+    """
+    first, place = None, 0
     for _ in range(OBJECTS_TRIED):
-        place = words.find("{", place + 1)
-        if place < 0:
-            return None
+        if (place := words.find("{", place)) < 0:
+            break
         try:
-            # unlike `loads` it allows text behind the object
-            parsed, _end = decoder.raw_decode(words, place)
-        except (ValueError, RecursionError):
+            # text can follow the object
+            parsed, end = json_at(words, place, "")
+        except MalformedCall:
+            place += 1
             continue
-        return parsed if isinstance(parsed, dict) else None
-    return None
+        if key in parsed:
+            return dict(parsed)
+        first, place = first or parsed, end
+    return first
 
 
 def share_of(number: Any) -> float | None:
     """Return a confidence from 0 to 1; None for anything else than a number."""
-    # NaN is not equal to itself, and Python's parser accepts it
-    if isinstance(number, bool) or not isinstance(number, int | float) or number != number:
+    if isinstance(number, bool) or not isinstance(number, int | float):
         return None
-    return min(max(float(number), 0.0), 1.0)
+    return float(min(max(number, 0), 1))  # bounded first: an integer can be too large for a float
 
 
 def _calls(calls: Any) -> list[ToolCall]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from awmclient.nouns.tools import OfferedTools
 from awmclient.words.conversation import is_called_in_words
-from awmclient.words.textcalls import CALL_MARK
+from awmclient.words.textcalls import CALL_MARKS
 from exports.record import Record
 from exports.rules.leakage import Ground, result_of
 from exports.writers import jsonl
@@ -80,7 +80,7 @@ def source(version: str, record: Record, ground: Ground, messages: Sequence[Mapp
     # the system prompt and the task
     prompt = [message for message in messages if message["role"] in ("system", "user")][:2]
     # a call that could not be read is still in the words
-    in_words = any(m["role"] == "assistant" and CALL_MARK in m["content"] for m in messages)
+    in_words = any(mark in m["content"] for m in messages if m["role"] == "assistant" for mark in CALL_MARKS)
     in_words = in_words or any(is_called_in_words(step) for step in record.steps)
     return {
         "schema_version": version,

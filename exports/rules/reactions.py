@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from awmclient.words.textcalls import CALL_MARKS
+
 _GAP = re.compile(r"((?<=[.!?])\s+|\n+)")
 _NAMES = re.compile(r"\b(?:advi[cs]e[ds]?|advisors?|advisers?|briefing|briefed|guidance)\b", re.IGNORECASE)
 _TO_EXPERT = re.compile(
@@ -17,7 +19,7 @@ _TO_EXPERT = re.compile(
     re.IGNORECASE,
 )
 _POINTS = re.compile(r"\W*(?:that|this|those|these|so|then)\b", re.IGNORECASE)
-_CALLS = re.compile(r"<tool_call>")
+_CALLS = re.compile("|".join(map(re.escape, CALL_MARKS)))
 
 
 def without_reaction(text: str, *, follows: bool, acts: bool, talks: bool) -> str:

@@ -86,6 +86,11 @@ def first_line(text: object, limit: int) -> str:
     return line if len(line) < limit else f"{line[: limit - 1]}…"
 
 
+def storable(text: str, most: int = 2000) -> str:
+    """Return the first characters of what someone else wrote, as a column of text can hold them."""
+    return text[:most].replace("\x00", "").encode("utf-8", "replace").decode()
+
+
 def is_storable(text: str) -> bool:
     """Return whether a column of text can hold this: no U+0000 and no half of a surrogate pair."""
     return _HALVES.search(text) is None

@@ -24,6 +24,7 @@ from people.errors import AppError, Invalid
 from people.record import leasing
 from people.record.audit import record
 from people.slots import FREED, OPEN, SlotState, is_free
+from people.text.plain_text import storable
 from reviews.errors import (
     AlreadyReviewed,
     Declined,
@@ -454,7 +455,7 @@ def decline(actor: Actor, review_id: str, reason: str = "", lease_token: str = "
         raise _why_lost(actor, review)
     slots.filter(state=SlotState.CLAIMED).update(**FREED)
     # PostgreSQL refuses U+0000 in a text
-    fields = {"author": actor.name, "reason": reason[:1000].replace("\x00", "")}
+    fields = {"author": actor.name, "reason": storable(reason, 1000)}
     ReviewDecline.objects.get_or_create(review=review, author_key=actor.key, defaults=fields)
     withholding.open_to(actor.key, review)
     _open_last(actor, review.queue)

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import transaction
 
 from episodes.models import Episode
-from episodes.record import ending
+from people.text.plain_text import storable
 from runs.launch import feeding, launching, slots
 from runs.models import ModelOutage, PlannedTry
 from runs.plan import limits
@@ -40,7 +40,7 @@ class Noting:
 
 def begin(name: str, reason: str) -> None:
     """Note that a model takes no request now."""
-    words = ending.storable(reason)
+    words = storable(reason)
     _, is_new = ModelOutage.objects.update_or_create(name=name, defaults={"reason": words})
     if is_new:
         log.warning("model %s takes no request: %s", name, words)

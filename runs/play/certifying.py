@@ -23,6 +23,7 @@ from episodes.stored.packs import packs
 from episodes.visible.trajectory import steps_of
 from people.access import Actor, may_launch, visible_or_404
 from people.record.audit import record
+from people.text.plain_text import storable
 from runs.errors import NoServer, StillLive
 from runs.launch import launching
 from runs.plan import servers
@@ -210,7 +211,7 @@ def _keep(certificate: Certified, place: int, **about: Any) -> None:
         grade=certificate.grade,
         calls=certificate.calls,
         checked=certificate.checked,
-        difference=certificate.difference[:2000].replace("\x00", ""),
+        difference=storable(certificate.difference),
         differs_at=place if is_refused else None,
         **about,
     )

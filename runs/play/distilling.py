@@ -33,6 +33,7 @@ from experts.rules import model_replies as replies
 from experts.rules.token_counts import counts_by_kind
 from experts.who.policies import tokens_are_spent
 from people.access import Actor, expert_model
+from people.text.plain_text import storable
 from runs.errors import NoExpertModel
 from runs.launch import briefings
 from runs.models import Briefing, PlannedTry
@@ -129,14 +130,14 @@ async def _asked(row: PlannedTry, model: Actor, material: Material, with_outcome
     """Ask once, and record its cost and its fault for the arm of the run."""
     rules, prompt = RULES + (WITH_OUTCOMES if with_outcomes else ""), json.dumps(material.data)
     # few tries: an episode that waits for its briefing holds its place
-    client = ChatClient(settings.EXPERT_ENDPOINTS[model.model], tries=REQUESTS)
+    endpoint = settings.EXPERT_ENDPOINTS[model.model]
+    client = ChatClient(endpoint, tries=REQUESTS)
     start, fault = time.monotonic(), ""
     cost: dict[str, Any] = {"tokens": 0, "run": row.plan.run, "arm": row.arm.name}
     try:
         sent = [{"role": "system", "content": rules}, {"role": "user", "content": prompt}]
         message = await client.complete_json(sent)
-        content, usage = message.get("content"), message.get("usage")
-        words = content if isinstance(content, str) else ""
+        words, usage = replies.words_of(message, tags=endpoint.reasoning_field == "tags"), message.get("usage")
         total = usage.get("total_tokens") if isinstance(usage, dict) else None
         # an endpoint without counts: about four characters a token
         cost["tokens"] = total if isinstance(total, int) and total >= 0 else (len(prompt) + len(words)) // 4
@@ -157,10 +158,10 @@ async def _asked(row: PlannedTry, model: Actor, material: Material, with_outcome
 
 def _read_briefing(words: str, material: Material) -> tuple[str, str]:
     """Return the briefing in a model's text, or the reason there is none."""
-    briefing = (replies.object_in(words) or {}).get("briefing")
+    briefing = (replies.object_in(words, "briefing") or {}).get("briefing")
     if not isinstance(briefing, str):
         return "", "its answer is not the JSON object that was asked for"
-    text = briefing.encode("utf-8", "replace").decode().replace("\x00", "").strip()
+    text = storable(briefing, len(briefing)).strip()
     if not text:
         return "", "it had nothing to advise"
     if len(text) > BRIEFING_MAX:

@@ -36,6 +36,7 @@ from episodes.visible import visibility
 from episodes.visible.trajectory import steps_of
 from people.access import Actor, may_repair, visible_or_404
 from people.errors import Invalid
+from people.text.plain_text import storable
 from runs.errors import NoServer
 from runs.launch import launching
 from runs.plan import servers
@@ -172,7 +173,7 @@ async def _judged(work: Repair, episode: Episode) -> RejudgedEpisode | None:
 
 
 def _lost(row: RejudgedEpisode, why: str) -> RejudgedEpisode:
-    row.result, row.why = Result.LOST, why.replace("\x00", "")[:2000]
+    row.result, row.why = Result.LOST, storable(why)
     return row
 
 
@@ -182,9 +183,7 @@ def _with_verdict(row: RejudgedEpisode, observation: Observation) -> RejudgedEpi
     row.details = {"verify_result": result, "mode": "code", "tier": str(observation.metadata.get("tier", ""))}
     if row.after == NO_VERDICT:
         row.result = Result.FAILED
-        row.why = str(result.get("error_message") or observation.error or "It gave no verdict.").replace("\x00", "")[
-            :2000
-        ]
+        row.why = storable(str(result.get("error_message") or observation.error or "It gave no verdict."))
     else:
         row.result = Result.KEPT if row.after == row.before else Result.CHANGED
     return row

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import time
 from dataclasses import replace
 from datetime import timedelta
@@ -13,7 +14,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.utils import timezone
 from django.utils.html import escape
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from awmclient.choosing.chat import EndpointConfig
 from awmclient.schema import AskOpen, EpisodeStart, ToolSpec
@@ -24,7 +25,7 @@ from episodes.visible import trajectory
 from experts import endings, llm
 from experts.find.panels import model_draft
 from experts.find.reading import open_asks
-from experts.models import Advice, Ask, Draft, ModelCall
+from experts.models import MODEL, Advice, Ask, Draft, ModelCall
 from experts.record import closing, desk, opening, queue
 from experts.rules import model_replies as replies
 from people.errors import Invalid
@@ -253,6 +254,86 @@ def test_a_fault_of_the_model_is_a_fault_and_people_are_asked(serve, asked, sett
     assert words in ask.declines.get().reason
     assert words in ask.episode.events.get(verb="expert model failed").reason, "the episode's page says it, too"
     assert not Advice.objects.exists() and not Draft.objects.filter(text__isnull=False).exists()
+
+
+DROPPED = says("Delete ticket 7.")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"<think>Maybe {DROPPED} No, that loses data.</think>\n{says('Into 4127.')}",
+        [{"type": "thinking", "thinking": DROPPED}, {"type": "text", "text": says("Into 4127.")}],
+        f'The step gave {{"id": 7}}. {says("Into 4127.")}',
+    ],
+    ids=["tags", "parts", "an object before"],
+)
+def test_draft_in_a_thought_is_no_answer(serve, asked, words):
+    serve(small=lambda body: {"role": "assistant", "content": words})
+    ask = asked()
+    llm.work()
+    assert fresh(ask).accepted.text == "Into 4127."
+
+
+def test_decision_in_a_thought_decides_nothing(serve, asked):
+    approve, reject = (
+        json.dumps({"decision": {"calls": [{"id": "1", "verdict": verdict, **more}]}, "confidence": 0.9})
+        for verdict, more in (("approve", {}), ("reject", {"reason": "amount"}))
+    )
+    serve(small=lambda body: f"<think>{approve} but the amount is wrong</think>{reject}")
+    ask = asked(typed={"kind": "approval", "calls": [{"id": "1", **call(7, 8)}]})
+    llm.work()
+    [decided] = fresh(ask).accepted.decision["calls"]
+    assert (decided["verdict"], decided["reason"]) == ("reject", "amount")
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+@pytest.mark.parametrize("confidence", [0.2, 0.9])
+def test_number_that_no_step_holds_is_a_fault_of_the_model(serve, asked, number, confidence):
+    reply = says("Into it.", confidence=confidence, tool_calls=[call(7, 8)]).replace("8", number)
+    serve(small=lambda body: reply)
+    ask = asked()
+    llm.work()
+    ask = fresh(ask)
+    assert (ask.status, ask.tier, ask.tier_reason) == ("open", "people", "fault")
+    assert not Draft.objects.filter(text__isnull=False).exists()
+
+
+def test_confidence_beyond_all_numbers_is_bounded(serve, asked):
+    serve(small=lambda body: says("Into 4127.").replace("0.9", "9" * 300))
+    ask = asked()
+    llm.work()
+    assert fresh(ask).accepted.confidence == 1.0
+
+
+def test_answer_that_is_refused_goes_to_people(serve, asked, monkeypatch):
+    def refuse(*_, **__):
+        raise Invalid("text: this cannot be stored.")
+
+    monkeypatch.setattr(llm.advising, "answer", refuse)
+    serve(small=lambda body: says("Into 4127."))
+    ask = asked()
+    llm.work()
+    ask = fresh(ask)
+    assert (ask.status, ask.tier, ask.tier_reason) == ("open", "people", "fault")
+    assert ask.declines.get().reason == "fault: text: this cannot be stored."
+
+
+def test_answer_that_breaks_the_product_goes_to_people(serve, asked, monkeypatch, caplog):
+    monkeypatch.setattr(llm.advising, "answer", lambda *_, **__: 1 / 0)
+    serve(small=lambda body: says("Into 4127."))
+    ask = asked()
+    llm.work()
+    assert (fresh(ask).tier, fresh(ask).tier_reason) == ("people", "fault")
+    assert "an expert model's turn failed" in caplog.text, "it is an error of ours, too"
+
+
+def test_fault_in_words_that_no_database_takes_is_recorded(serve, asked):
+    serve(small=lambda body: Response(b'{"error": {"message": "no\\u0000 \\ud800room"}}', 400))
+    ask = asked()
+    llm.work()
+    assert fresh(ask).tier_reason == "fault" and "room" in fresh(ask).declines.get().reason
+    assert "room" in ModelCall.objects.get().fault
 
 
 @pytest.mark.parametrize("words", ["Merge it into 4127.", "<think>{Hm}</think>\n\nMerge it into 4127."])
@@ -577,3 +658,13 @@ def test_no_more_calls_at_once_than_the_endpoint_may_have(serve, asked, settings
     assert len(jobs) == 2 == Ask.objects.filter(assignment__state="claimed").count()
     for job in jobs:
         job.close()
+
+
+def test_ask_that_cannot_be_closed_keeps_no_other_open(asked, caplog):
+    broken, other = asked(model_first=False), asked(model_first=False)
+    prepared = {"text": "Into it.", "author": "small", "author_key": f"{MODEL}small", "tool_calls": [call(7, math.nan)]}
+    Draft.objects.create(ask=broken, **prepared)
+    Ask.objects.update(deadline_at=timezone.now() - timedelta(seconds=1))
+    assert closing.close_due() == 1
+    assert fresh(broken).is_open and not fresh(other).is_open
+    assert f"ask {broken.pk} could not be closed" in caplog.text

@@ -94,6 +94,7 @@ def test_anyway_without_a_return_is_looked_at(look, edo, asked):
         '{"return": true}',
         '{"return": true, "reason": " "}',
         '{"return": "yes", "reason": "no"}',
+        f"<think>{BACK} No, it is there.</think>{json.dumps({'return': False})}",
         "{" * 5000,
         lambda body: error(500, "down"),
         lambda body: {"role": "assistant", "content": None},
@@ -105,7 +106,7 @@ def test_reply_without_a_return_lets_the_answer_pass(look, edo, asked, reply):
     sent(edo, ask)
     call = ModelCall.objects.get(ask=ask)
     assert fresh(ask).accepted.text == "Into 9." and fresh(ask).accepted.overruled == "" and server.bodies
-    assert bool(call.fault) == (reply != '{"return": false}')
+    assert bool(call.fault) == (isinstance(reply, str) and '{"return": false}' not in reply or callable(reply))
     assert not fresh(ask).episode.events.filter(verb="model_failed").exists(), "the ask was never the model's"
 
 

@@ -22,6 +22,7 @@ from people.errors import AppError, Forbidden, Invalid
 from people.models import ApiToken, AuditEntry, Membership
 from people.record.members import issue_token
 from tests.browsing import as_person, html
+from tests.experts.test_queue import at_once
 from tests.reading import steps_read_by
 
 
@@ -275,6 +276,17 @@ WANTED = {"tool": "send_reply", "arguments": {}, "hours": 1, "at_most": 5}
 def test_same_press_again_gives_one_standing_answer(edo, asked):
     ask = asked(**approval(REPLY))
     assert [pressed(edo, ask, [WANTED]) for _ in range(2)] == [200, 200]
+    assert StandingAnswer.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_same_press_at_one_moment_gives_one_standing_answer(edo, asked, monkeypatch):
+    ask = asked(**approval(REPLY))
+    slot, both, answer = queue.claim(edo, ask.pk), Barrier(2), advising.answer
+    monkeypatch.setattr(queue, "claim", lambda *_: slot)
+    monkeypatch.setattr(advising, "answer", lambda *words, **more: both.wait(30) + 1 and answer(*words, **more))
+    press = lambda: pressed(edo, Ask.objects.get(pk=ask.pk), [WANTED])  # noqa: E731
+    assert at_once(press, press) == [200, 200]
     assert StandingAnswer.objects.count() == 1
 
 

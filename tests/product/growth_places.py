@@ -291,6 +291,9 @@ PLACES: dict[str, Place] = {
         texts("<think>", after="<tool_call>"), refused(MalformedCall, textcalls.text_calls), 20_000),
     "tool calls in JSON without marks": Place(
         lambda n: "{}" * n + '{"name":' * n, refused(MalformedCall, lambda t: textcalls.text_calls(t, ["b"])), 5_000),
+    "tool calls and the signs of an end": Place(
+        texts("</s>"), lambda t: refused(MalformedCall, textcalls.text_calls)("<|python_tag|>" + t), 20_000),
+    "tool calls that cannot be read": Place(texts('```["'), refused(MalformedCall, textcalls.text_calls), 5_000),
     "tool calls beside their words": Place(texts("[TOOL_CALLS]a{}"), textcalls.words_beside, 5_000),
     "calls in an advice": Place(
         lambda n: "```json\n" * n + "a(" * n, lambda t: toolcalls.advised_calls(t, ["b"]), 1_000),

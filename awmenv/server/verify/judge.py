@@ -96,7 +96,8 @@ def _worth_another(error: httpx.HTTPError) -> bool:
 
 
 def _read_ruling(text: str) -> dict[str, Any]:
-    # Models write words around the object.
+    # Models write words around the object, and think before it.
+    text = text.rpartition("</think>")[2] if text.lstrip().startswith("<think>") else text
     start, end = text.find("{"), text.rfind("}")
     value = strict.read_words((text[start : end + 1] if 0 <= start < end else text).encode("utf-8", "replace"), RULING)
     if not isinstance(value, dict):

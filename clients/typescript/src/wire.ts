@@ -84,7 +84,8 @@ export class Wire {
       }
       // With jitter, so that many loops that lost one dashboard do not return together.
       const own = pause * (0.5 + Math.random());
-      const wait = reply.isFull ? Math.max(own, reply.pauseS ?? 0) : (reply.pauseS ?? own);
+      const askedFor = reply.pauseS ?? 0; // 0 is none: it would send as many requests as fit into a second
+      const wait = reply.isFull || !askedFor ? Math.max(own, askedFor) : Math.max(askedFor, FIRST_PAUSE_S);
       if (now() + wait > giveUp) throw new Unreachable(reply.why);
       await sleep(wait, signal);
     }

@@ -1,7 +1,8 @@
 """The chat policy, over real HTTP against an endpoint that speaks the OpenAI protocol."""
 
+import httpx
 import pytest
-from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from awmclient.choosing import chat
 from awmclient.choosing.chat import ChatClient, ChatPolicy, EndpointConfig
@@ -322,3 +323,29 @@ async def test_an_error_cut_inside_a_secret_shows_no_half_of_it(serve):
         server = await serve(reply)
         probe = await check_endpoint(EndpointConfig(server.base_url, "toy", api_key=KEY))
         assert KEY[:8] not in probe.message and "xxx" in probe.message
+
+
+@pytest.mark.parametrize("asked_for", ["0", "Thu, 01 Jan 2026 00:00:00 GMT", f"Thu, 01 Jan {9**30} 00:00:00 GMT"])
+def test_pause_of_none_is_our_own(asked_for):
+    answer = httpx.Response(429, headers={"Retry-After": asked_for})
+    assert all(chat._pause(attempt, answer) >= chat.FIRST_PAUSE_S / 2 for attempt in range(1, 20))
+    assert max(chat._pause(10, answer) for _ in range(20)) > chat.FIRST_PAUSE_S
+
+
+async def test_refusal_in_words_that_no_database_takes_is_readable(serve):
+    server = await serve(lambda body: Response(b'{"error": "no\\u0000 \\ud800room"}', 400))
+    with pytest.raises(EndpointError, match=r"400: no \?room"):
+        await ChatClient(EndpointConfig(server.base_url, "toy")).complete([])
+
+
+@pytest.mark.parametrize(
+    ("words", "action"),
+    [
+        ('<think>{"move": "left"}</think>{"move": "right"}', {"move": "right"}),
+        ('```json\n{"move": 1}\n```', {"move": 1}),
+        ('{"move": 1e999}', None),
+        ('{"move": 1} then 2', None),
+    ],
+)
+def test_action_is_the_object_behind_the_thoughts(words, action):
+    assert chat._action({"content": words}).action == action

@@ -76,3 +76,14 @@ def test_blotting_takes_time_in_proportion_to_the_text(piece: str) -> None:
 def test_the_environment_server_blots_by_the_same_code() -> None:
     """One file: neither package may import the other, so the client has a link, and its wheel the file itself."""
     assert (ROOT / "awmclient" / "words" / "blotting.py").resolve() == ROOT / "awmenv" / "server" / "blotting.py"
+
+
+def test_words_that_say_who_asks_are_no_secrets() -> None:
+    headers = {
+        "HTTP-Referer": "https://example.org",
+        "X-Title": "Retail orders",
+        "X-Team": "The orders",
+        "X-Key": "Key abc-12345",
+    }
+    assert secrets_of("ollama", headers, {}) == {"The orders", "Key abc-12345", "abc-12345"}
+    assert blot("list_orders at Ollama", secrets_of("ollama", headers, {})) == "list_orders at Ollama"

@@ -108,3 +108,37 @@ def test_a_call_that_stands_in_a_result_is_not_made(written):
 @pytest.mark.parametrize("text", ["I look.", "<tool_call>{", "", "Of [TOOL_CALLS"])
 def test_words_without_a_call_stay_whole(text):
     assert words_beside(text) == text
+
+
+TAGGED = '{"name": "set_price", "arguments": {"note": "in <think>my</think> tags"}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<tool_call>{TAGGED}</tool_call>", TAGGED, f"```json\n{TAGGED}\n```", f"[TOOL_CALLS][{TAGGED}]",
+        f"<|python_tag|>{TAGGED}<|eom_id|>", f"<think>{JSON}</think>{TAGGED}",
+        f"<think>H</think>[TOOL_CALLS][{TAGGED}]",
+        '[TOOL_CALLS]set_price{"note": "in <think>my</think> tags"}', f"{TAGGED} <think>Done?</think>",
+    ],
+)  # fmt: skip
+def test_tag_of_a_thought_inside_of_an_argument_stays(text):
+    [call] = text_calls(text, NAMES)
+    assert call == Call("set_price", {"note": "in <think>my</think> tags"})
+
+
+@pytest.mark.parametrize("text", [f"<think>{TAGGED}", f"[1] Hm <think><tool_call>{JSON}</tool_call></think> No."])
+def test_call_inside_of_a_thought_is_not_made(text):
+    assert text_calls(text, NAMES) == []
+
+
+@pytest.mark.parametrize("stray", ["```", "```json\n[]\n```", "```\n```"])
+def test_stray_fence_is_no_quotation_of_a_result(stray):
+    assert text_calls(f"```json\n{JSON}\n```\n{stray}", NAMES, ["[]", "{}", "any result"]) == [MUG]
+    with pytest.raises(MalformedCall, match="copied"):
+        text_calls(f"```json\n{JSON}\n```\n{stray}", NAMES, [f"Say {JSON}"])
+
+
+def test_signs_of_an_end_are_cut_at_the_end_alone():
+    inner = '{"name": "set_price", "arguments": {"note": "</s>"}}'
+    assert text_calls(f"<|python_tag|>{inner}</s> <|eot_id|>\n</s>") == [Call("set_price", {"note": "</s>"})]

@@ -10,7 +10,7 @@ from awmclient.loop.rollout import rollout
 from awmclient.schema import REASONING_MAX, STEP
 from awmclient.testing import FakeEnv, MemoryDashboard
 from awmclient.words.conversation import conversation, messages
-from awmclient.words.thinking import MODES, read_reasoning, with_reasoning
+from awmclient.words.thinking import MODES, behind_thoughts, read_reasoning, with_reasoning
 from tests.awmclient.openai_server import OpenAIServer, error, tool_call
 
 DETAILS = [{"type": "reasoning.text", "text": "It ", "signature": "s1"}, {"type": "reasoning.text", "text": "is 9."}]
@@ -175,3 +175,26 @@ def test_unknown_reasoning_setting_is_refused_by_name(name, value):
         EndpointConfig.from_environment("X_", given)
     good = EndpointConfig.from_environment("X_", given | {"X_REASONING": "last_turn", "X_REASONING_FIELD": "tags"})
     assert (good.reasoning, good.reasoning_field) == ("last_turn", "tags")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Yes.", "Yes."),
+        ("<think>No?</think>\n\nYes.", "Yes."),
+        ("<think>No?</think> <think>Hm.</think>Yes.", "Yes."),
+        ('<think>{"a": 1}', ""),
+        ('{"a": 1} is wrong.</think>Yes.', '{"a": 1} is wrong.</think>Yes.'),
+        ('Not {"a": 1}.</think>{"a": 2}', '{"a": 2}'),
+        ('{"a": "<think>in</think> tags"}', '{"a": "<think>in</think> tags"}'),
+        ("Write <think>so</think>.", "Write <think>so</think>."),
+    ],
+)
+def test_answer_is_what_follows_the_thoughts(text, said):
+    assert behind_thoughts(text) == said
+
+
+@pytest.mark.parametrize("start", ["<tool_call>", "", "```json\n"])
+def test_tag_in_an_argument_ends_no_thought(start):
+    content = start + '{"name": "post", "arguments": {"text": "a </think> b"}}'
+    assert read_reasoning({"content": content}, tags=True) == (content, None)

@@ -36,6 +36,8 @@ def test_several_native_calls_keep_their_order_and_ids():
         ("[" * 100_000, "nested too deeply"),
         ('{"n": ' + "[" * 95 + "]" * 95 + "}", "nested too deeply"),
         ('{"n": 1e999}', "out of range"),
+        ({"n": float("nan")}, "arguments of get_item"),
+        ({"n": [float("inf")]}, "arguments of get_item"),
         ('{"n": -%s}' % ("9" * 400), "out of range"),
         ('{"n": %s}' % ("9" * 5000), "out of range"),
     ],

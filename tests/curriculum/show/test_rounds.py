@@ -8,7 +8,8 @@ from awmclient.schema import EpisodeStart, Finish
 from curriculum.show import rounds
 from episodes.models import VerifierOutcome
 from episodes.record import ending, recording
-from experts.models import Ask
+from experts.models import Advice, Ask
+from experts.models.asks import TOKEN
 from exports.models import Export
 from people.access import system
 from people.record.members import issue_token
@@ -63,6 +64,16 @@ def test_rounds_count_held_out_tasks_and_asks(learner):
     counts = [(tally.part, tally.of) for _, tally in one.shares]
     assert counts == [(3, 5), (1, 1), (1, 2), (1, 2)]
     assert one.minutes == 0
+
+
+def test_answer_of_a_program_beside_takes_no_minutes_away(learner):
+    learner.report(1, checkpoint="c-1")
+    tried(learner, "c-1", "shop/12", True, asks=["amount"])
+    words = {"ask": Ask.objects.get(), "text": "Nine.", "source": "human"}
+    Advice.objects.create(**words, author="edo", author_key="user:1", took_s=120.0)
+    Advice.objects.create(**words, author="bot", author_key=f"{TOKEN}bot", took_s=9.0)
+    (one,) = rounds.rounds_of(learner.run)
+    assert one.minutes == 2.0
 
 
 def test_registry_of_a_task_is_read_once(learner, monkeypatch):

@@ -15,6 +15,8 @@ import pytest
 from awmclient.choosing.chat import ChatPolicy
 from awmclient.loop.rollout import rollout
 from awmclient.testing import FakeEnv, MemoryDashboard
+from awmclient.words.textcalls import CALL_MARKS
+from exports.rules.reactions import without_reaction
 from tests.awmclient.openai_server import OpenAIServer, answering
 from tests.exports.records import record, walk
 
@@ -140,3 +142,16 @@ def test_records_from_before_the_protocol_have_it_once_too():
     ((row,), _) = walk("sft", record(steps=steps, expert="off"))
     said = [message["content"] for message in row["messages"] if message["role"] == "assistant"]
     assert said == ["I look.", "Beside <tool_call>, words."] and row["tool_protocol"] == "text"
+
+
+@pytest.mark.parametrize("mark", CALL_MARKS)
+def test_call_that_was_not_read_is_in_words_by_any_mark(mark):
+    steps = [
+        {"seq": 1, "kind": "message", "role": "user", "content": "Go."},
+        {"seq": 2, "kind": "message", "role": "assistant", "content": f"Now. {mark}{{", "turn": 1},
+        {"seq": 3, "kind": "nudge", "content": "It cannot be read.", "turn": 1},
+        {"seq": 4, "kind": "message", "role": "assistant", "content": "Done.", "turn": 2},
+    ]
+    ((row,), _) = walk("sft", record(steps=steps, expert="off"))
+    assert row["tool_protocol"] == "text"
+    assert without_reaction(f"Thanks. {mark}{{", follows=True, acts=True, talks=False) == f"{mark}{{"
