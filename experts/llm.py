@@ -177,7 +177,7 @@ async def _answer(model: Actor, ask: Ask, lease: queue.AskClaim) -> None:
     """
     renewing = asyncio.create_task(_keep(model, lease))
 
-    async def give_back(fault: str) -> None:
+    async def decline(fault: str) -> None:
         with contextlib.suppress(AppError):  # the lease has ended, or the ask
             await _do(queue.decline, model, lease.assignment_id, lease.lease_token, f"fault: {fault}"[:500])
 
@@ -192,13 +192,13 @@ async def _answer(model: Actor, ask: Ask, lease: queue.AskClaim) -> None:
         else:
             await _do(_send, model, lease, reply)
     except EndpointError as fault:
-        await give_back(fault.message)
+        await decline(fault.message)
     # the text of one that is too late is stored beside the ask, like that of a person; any other ask is for people now
     except AppError as refused:
         log.info("the answer of model %s to ask %s was refused: %s", model.name, ask.pk, refused.message)
-        await give_back(refused.message)
+        await decline(refused.message)
     except Exception:
-        await give_back("the model's answer could not be stored")
+        await decline("the model's answer could not be stored")
         raise
     finally:
         renewing.cancel()

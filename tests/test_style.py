@@ -603,7 +603,7 @@ def test_reply_of_a_model_is_read_by_the_one_reader():
     assert {"llm.py", "looking.py", "distilling.py"} <= {file.name for file in asking}
 
 
-def test_words_of_others_are_cut_for_a_column_by_the_one_function():
+def test_words_of_others_are_cut_for_a_column_in_one_place():
     """Use `plain_text.storable`: a column takes no half of a surrogate pair either."""
     own = re.compile(r"""replace\(["']\\x00["'], ["']["']\)\[\s*:|\[:\w+\]\.replace\(["']\\x00""")
     files = [file for app in OF_PAGES for file in (ROOT / app).rglob("*.py") if own.search(file.read_text())]

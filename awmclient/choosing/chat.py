@@ -295,9 +295,9 @@ class ChatClient:
 
         It is truncated last: half a secret would not be found.
         """
-        said = str(self._endpoint.without_secrets(words.strip()))[:_WORDS]
+        text = str(self._endpoint.without_secrets(words.strip()))[:_WORDS]
         # a database takes neither of these
-        return said.encode("utf-8", "replace").decode().replace("\x00", "") or "(an empty answer)"
+        return text.encode("utf-8", "replace").decode().replace("\x00", "") or "(an empty answer)"
 
 
 def _pause(attempt: int, answer: httpx.Response | None) -> float:

@@ -99,7 +99,7 @@ def _visible(text: str) -> str:
     pieces, kept, is_first, calls = list[str](), 0, True, 0
     place = _behind_json(text, _next(text, 0))
     while opening := _OPENINGS.search(text, place):
-        start, place = opening.span()
+        start, place = opening.start(), opening.end()
         is_first = is_first and not text[kept:start].strip()
         if opening[0] == _THOUGHT:
             end = text.find(_THOUGHT_ENDS, place)

@@ -60,12 +60,12 @@ def behind_thoughts(text: str) -> str:
     >>> behind_thoughts('<think>Perhaps {"move": 1}?</think>{"move": 2}'), behind_thoughts("Hm.</think>Yes.")
     ('{"move": 2}', 'Yes.')
     """
-    said = text.lstrip()
-    while said.startswith(_OPEN):
-        said = said.partition(_CLOSE)[2].lstrip()
-    thought, closed, rest = said.partition(_CLOSE)
-    is_open = closed and _OPEN not in thought and not _is_answer(said)
-    return rest.lstrip() if is_open else said
+    words = text.lstrip()
+    while words.startswith(_OPEN):
+        words = words.partition(_CLOSE)[2].lstrip()
+    thought, closed, rest = words.partition(_CLOSE)
+    is_open = closed and _OPEN not in thought and not _is_answer(words)
+    return rest.lstrip() if is_open else words
 
 
 def _is_answer(text: str) -> bool:

@@ -44,6 +44,8 @@ UNRECORDED = {
         people.record.members.create_account people.record.members.redeem_login_link""",
     "The last use of a token, which *API tokens* lists": """
         people.record.members.token_of""",
+    "The key of a call, which changes nothing but its answer: the call itself has its line": """
+        people.record.keyed_writes.once""",
     "What a model's server said of its slots, which *Models* shows": """
         runs.launch.slots.note""",
 }
