@@ -13,7 +13,7 @@ from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 from psycopg import Cursor
 
-from awmclient.schema import WholeEpisode
+from awmclient.schema import DETAIL_MAX, WholeEpisode
 from episodes.models import Episode, EpisodeEvent, EpisodeState, Origin, Run, VerifierOutcome
 from episodes.record import ending, recording
 from episodes.record.appending import (
@@ -120,7 +120,7 @@ def _new(actor: Actor, whole: WholeEpisode, sent: Sent, runs: dict[str, Run]) ->
         stop_reason=end.stop_reason,
         final_answer=end.final_answer,
         fault=ending.named_fault(end),
-        fault_detail=storable(end.detail or "", ending.DETAIL_MAX),
+        fault_detail=storable(end.detail or "", DETAIL_MAX),
         last_seq=len(entries),
         strip="".join([entry.code for entry in entries]),
         # a loop's clock can be ahead of the server's

@@ -11,7 +11,7 @@ HEAD = """# A real model that learns here
 
 Written by `make train-real` ([how](../training.md#a-real-model-that-learns)); no figure is by hand. Each part is one
 seed. Counts are of the product's *Curriculum* (*Rounds*), sentences of its comparison. All models try the same held-out
-tasks, greedily, with a simulated human to ask.
+tasks, greedily, with a simulated human to ask. A task that two runs tried counts once for each.
 """
 COLUMNS = (
     "round",
