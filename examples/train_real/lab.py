@@ -86,7 +86,8 @@ class Lab:
         worlds, held = self.size.worlds(), self.size.held_worlds()
         shutil.rmtree(self.state / "sources", ignore_errors=True)  # of a call that was killed here, or had fewer desks
         pack = write_pack(self.state, [*worlds, *held], "desks")
-        self.say(self.product.manage("loadpack", str(pack), "--unchecked", "--replace").strip().splitlines()[-1])
+        earlier = ["--replace"] if any(self.state.glob("loaded*")) else []
+        self.say(self.product.manage("loadpack", str(pack), "--unchecked", *earlier).strip().splitlines()[-1])
         sides = {"train": worlds, "val": held}
         split = self.state / "split.json"
         named = {side: [[one.world.name, one.at] for one in places(some)] for side, some in sides.items()}
