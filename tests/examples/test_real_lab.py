@@ -49,6 +49,17 @@ def test_folder_of_another_size_is_refused(tmp_path):
     lab.of_size(tmp_path, replace(SIZE, held=SIZE.held + 3))  # nothing is trained on these
 
 
+def test_held_out_desks_are_added_to_a_folder(tmp_path):
+    calls, at = [], object.__new__(lab.Lab)
+    at.state, at.say = tmp_path, lambda _: None
+    at.product = SimpleNamespace(manage=lambda *words: calls.append(words) or "done")
+    for held in (1, 1, 2):
+        at.size = replace(SIZE, desks=1, held=held)
+        at.load()
+    assert ["--replace" in words for words in calls if words[0] == "loadpack"] == [False, True]
+    assert [words[-1] for words in calls if words[0] == "build_split"] == ["held-1", "held-2"]
+
+
 def test_folder_of_an_older_version_is_refused(tmp_path):
     (tmp_path / "loaded").touch()
     with pytest.raises(SystemExit, match="an older version made it"):
