@@ -7,14 +7,12 @@ from celery import shared_task
 from episodes.record import ending
 from experts import llm, slack_answers
 from experts.record import closing, queue
+from people.sweeping import run_each
 
 
 @shared_task
 def sweep() -> None:
-    closing.close_due()
-    queue.find_more_people()
-    ending.lose_silent()
-    llm.work()
+    run_each(closing.close_due, queue.find_more_people, ending.lose_silent, llm.work)
 
 
 @shared_task

@@ -10,6 +10,7 @@ from celery import shared_task
 from exports.jobs import removing
 from exports.models import Export, Push
 from people.record import jobs
+from people.sweeping import run_each
 
 WATCHED = ("episodes_done", "rows", "files_done", "state")
 """Columns of which one moves while a build goes on."""
@@ -33,5 +34,4 @@ def push(push_id: str) -> None:
 
 @shared_task
 def wake() -> None:
-    jobs.wake_forgotten(Export, Push)
-    removing.sweep()
+    run_each(lambda: jobs.wake_forgotten(Export, Push), removing.sweep)

@@ -11,6 +11,7 @@ from celery import shared_task
 from imports.models import Import
 from imports.record import collecting, importing
 from people.record import jobs
+from people.sweeping import run_each
 
 READ_S = 1800
 
@@ -30,5 +31,4 @@ def settle() -> None:
 
 @shared_task
 def wake() -> None:
-    jobs.wake_forgotten(Import)
-    importing.sweep_files()
+    run_each(lambda: jobs.wake_forgotten(Import), importing.sweep_files)

@@ -6,6 +6,7 @@ from celery import shared_task
 
 from notices import sending
 from notices.record import allowances, channels, deliveries, slack
+from people.sweeping import run_each
 
 
 @shared_task
@@ -15,18 +16,14 @@ def send() -> None:
 
 @shared_task
 def redraw(kind: str, subject_id: str) -> None:
-    slack.redraw(kind, subject_id)
-    channels.draw(kind, subject_id)
+    run_each(lambda: slack.redraw(kind, subject_id), lambda: channels.draw(kind, subject_id))
 
 
 @shared_task
 def redraw_missed() -> None:
-    slack.redraw_missed()
-    channels.draw_missed()
+    run_each(slack.redraw_missed, channels.draw_missed)
 
 
 @shared_task
 def forget() -> None:
-    deliveries.forget_old()
-    channels.forget_old()
-    allowances.forget_old()
+    run_each(deliveries.forget_old, channels.forget_old, allowances.forget_old)

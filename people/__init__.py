@@ -22,6 +22,7 @@
     http          the JSON API's door: actor, body, errors
     served        calls that are served below Django, declared once
     pages/        sign-in, members, API tokens, projects, audit
+    sweeping      parts of a periodic task, each for itself
     watching      asks the sign-in provider, by Celery
     urls          addresses of its pages
     apps          registration of the app

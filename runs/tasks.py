@@ -3,6 +3,7 @@ IDs and can run twice."""
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from datetime import timedelta
@@ -17,6 +18,7 @@ from episodes.models import Episode
 from episodes.record import ending, rejudging
 from episodes.stored import settled
 from people.errors import AWAY
+from people.sweeping import run_each
 from runs.errors import NoServer
 from runs.launch import feeding, launching, outages, paying, slots, withdrawing
 from runs.play import campaigning, certifying, parking, person, playing, reverifying
@@ -68,20 +70,21 @@ def campaign(_task: Task[..., None], campaign_id: str) -> None:
 
 @shared_task
 def wake() -> None:
-    person.give_up_forgotten()
-    launching.wake_forgotten()
-    reverifying.wake_forgotten()
-    campaigning.wake_forgotten()
-    feeding.feed_all()
-    # last, as a look waits for its answer
-    outages.look_again()
-    slots.look_again()
+    run_each(
+        person.give_up_forgotten,
+        launching.wake_forgotten,
+        reverifying.wake_forgotten,
+        campaigning.wake_forgotten,
+        feeding.feed_all,
+        # last, as a look waits for its answer
+        outages.look_again,
+        slots.look_again,
+    )
 
 
 @shared_task
 def withdraw() -> None:
-    for run_id in withdrawing.gated():
-        withdrawing.withdraw_if_worse(run_id)
+    run_each(*(functools.partial(withdrawing.withdraw_if_worse, run_id) for run_id in withdrawing.gated()))
 
 
 @shared_task

@@ -70,7 +70,7 @@ DOORS = {"api", "tasks", "apps", "urls", "management", "pages"}
 """What every app opens to the outside: its JSON calls, jobs, addresses, commands and pages."""
 ROOMS: dict[str, tuple[set[str], ...]] = {
     "people": (
-        {*GROUND, "slots", "states"},
+        {*GROUND, "slots", "states", "sweeping"},
         {"text", "requests"},
         {
             "access",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import DataError, connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -242,8 +242,8 @@ def _is_closed(ask_id: str) -> bool:
     """Close a due ask. One that cannot be closed keeps no other open."""
     try:
         return not close_if_due(ask_id).is_open
-    except AppError as refused:
-        logging.getLogger(__name__).error("ask %s could not be closed: %s", ask_id, refused.message)
+    except (AppError, DataError) as refused:
+        logging.getLogger(__name__).error("ask %s could not be closed: %s", ask_id, refused)
         return False
 
 
