@@ -323,6 +323,7 @@ def test_arrow_leads_from_the_filter_to_the_options_left(desk, person, ask):
     owners = [{"id": f"owner_{number}", "label": f"Dana {number}"} for number in range(1, 13)]
     ask_id, _, _ = ask("Which of the Danas?", kind="choice", options=owners)
     page = claimed(desk, person, ask_id, "dora")
+    expect(page.locator("[data-option-filter]")).to_be_visible()  # the page's script makes it, after the form is there
     page.keyboard.press("/")
     page.keyboard.type("12")
     page.keyboard.press("ArrowDown")
