@@ -88,7 +88,7 @@ def first_line(text: object, limit: int) -> str:
 
 def storable(text: str, most: int = 2000) -> str:
     """Return the first characters of what someone else wrote, as a column of text can hold them."""
-    return text[:most].replace("\x00", "").encode("utf-8", "replace").decode()
+    return text.replace("\x00", "")[:most].encode("utf-8", "replace").decode()
 
 
 def is_storable(text: str) -> bool:
