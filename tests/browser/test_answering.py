@@ -593,7 +593,7 @@ def test_page_asks_for_no_steps_while_its_answer_is_sent(house, agent, guests, p
     zoe.on("websocket", lambda line: line.on("framereceived", lambda frame: frames.append(str(frame))))
     claimed(zoe, house, ask)
     zoe.evaluate(ASKED_WHILE_SENDING)
-    zoe.route("**/answer", lambda route: (route.fetch(), waiting.append(route)))
+    zoe.route("**/answer", lambda route: (route.fetch(max_retries=3), waiting.append(route)))
     zoe.keyboard.type("Into 1.")
     zoe.keyboard.press("Control+Enter")
     # the server has taken it, and the frame of its end is here, before its response

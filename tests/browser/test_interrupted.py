@@ -208,7 +208,7 @@ def test_other_tab_shows_what_it_decided(house, ask, person):
 
 def test_answer_whose_response_was_lost_is_shown_as_sent(house, ask, person):
     def lose(route):
-        route.fetch()
+        route.fetch(max_retries=3)  # a kept connection can close as it is used; the same press again is one answer
         route.abort()
 
     for typed, press, words in (({}, "To Ann.", "To Ann."), (APPROVAL, "a", "Approved")):
