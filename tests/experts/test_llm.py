@@ -299,11 +299,11 @@ def test_number_that_no_step_holds_is_a_fault_of_the_model(serve, asked, number,
     assert not Draft.objects.filter(text__isnull=False).exists()
 
 
-def test_confidence_beyond_all_numbers_is_bounded(serve, asked):
-    serve(small=lambda body: says("Into 4127.").replace("0.9", "9" * 300))
+def test_confidence_beyond_all_numbers_is_a_fault(serve, asked):
+    serve(small=lambda body: says("Into 4127.").replace("0.9", "9" * 400))
     ask = asked()
     llm.work()
-    assert fresh(ask).accepted.confidence == 1.0
+    assert (fresh(ask).tier, fresh(ask).tier_reason) == ("people", "fault")
 
 
 def test_answer_that_is_refused_goes_to_people(serve, asked, monkeypatch):
