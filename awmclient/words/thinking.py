@@ -24,6 +24,7 @@ _PART_TEXTS = ("thinking", "reasoning", "text", "summary")
 PART_TYPES = ("thinking", "redacted_thinking", "reasoning")
 """Types of parts of a content that hold reasoning."""
 _OPEN, _CLOSE = "<think>", "</think>"
+_BLANKS = re.compile(r"\s*")
 _ANSWERS = ("{", "[", "```", "<tool_call>")
 """How an answer begins that is no thought: a tag in it is one of its words."""
 # The start can be missing: templates of some models put it into the prompt.
@@ -60,9 +61,11 @@ def behind_thoughts(text: str) -> str:
     >>> behind_thoughts('<think>Perhaps {"move": 1}?</think>{"move": 2}'), behind_thoughts("Hm.</think>Yes.")
     ('{"move": 2}', 'Yes.')
     """
-    words = text.lstrip()
-    while words.startswith(_OPEN):
-        words = words.partition(_CLOSE)[2].lstrip()
+    place = _BLANKS.match(text).end()  # type: ignore[union-attr]
+    while text.startswith(_OPEN, place):  # by place: a copy of the rest for each thought would take quadratic time
+        end = text.find(_CLOSE, place)
+        place = len(text) if end < 0 else _BLANKS.match(text, end + len(_CLOSE)).end()  # type: ignore[union-attr]
+    words = text[place:]
     thought, closed, rest = words.partition(_CLOSE)
     is_open = closed and _OPEN not in thought and not _is_answer(words)
     return rest.lstrip() if is_open else words

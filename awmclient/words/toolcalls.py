@@ -127,9 +127,10 @@ def _arguments(name: str, value: Any) -> dict[str, Any]:
         return {}
     if isinstance(value, str):
         value = _loads(value, f"The text of the arguments of {name}")
+    else:
+        _refuse_unrecordable(value, f"The arguments of {name}")
     if not isinstance(value, dict):
         raise MalformedCall(f"The arguments of {name} are not a JSON object.")
-    _refuse_unrecordable(value, f"The arguments of {name}")
     return value
 
 

@@ -13,6 +13,7 @@ from awmenv.client import EnvironmentClient
 from awmenv.models import Observation
 from awmenv.packs import load_pack
 from awmenv.server.settings import BadSetting, Settings
+from awmenv.server.verify import judge
 from tests.awmclient.openai_server import OpenAIServer, answering, error
 from tests.awmclient.spellings import spellings
 from tests.awmenv.conftest import TINY, OpenFolders, Server, start_server
@@ -207,3 +208,8 @@ async def test_judge_hears_only_the_beginning_of_large_arguments(bench: Bench) -
     asked = json.loads(bench.endpoint.bodies[0]["messages"][1]["content"])
     assert [len(step["arguments"]) for step in asked["steps"][:3]] == [2000] * 3
     assert asked["steps"][3]["arguments"] == {"title": "Milk"} and asked["evidence"] == {"before": 0, "after": 1}
+
+
+def test_thought_with_braces_keeps_no_ruling_back() -> None:
+    words = '<think>{either} or {or}, {"classification": "incomplete"}?</think>\n{"classification": "complete"}'
+    assert judge._read_ruling(words) == {"classification": "complete"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+from django.db import OperationalError
 
 from experts import tasks
 from people.sweeping import run_each
@@ -24,6 +25,17 @@ def test_part_that_fails_keeps_none_from_running():
     with pytest.raises(ExceptionGroup) as failed:
         run_each(lambda: ran.append(1), lambda: 1 / 0, lambda: ran.append(2), lambda: [][0])
     assert ran == [1, 2] and [type(error) for error in failed.value.exceptions] == [ZeroDivisionError, IndexError]
+
+
+def test_database_that_is_away_is_waited_for_once():
+    def away():
+        ran.append(1)
+        raise OperationalError
+
+    ran = []
+    with pytest.raises(OperationalError):
+        run_each(away, away)
+    assert ran == [1]
 
 
 def test_model_works_though_the_sweep_of_asks_fails(monkeypatch):

@@ -18,7 +18,7 @@ from awmclient.asking import gates
 from awmclient.errors import MalformedCall
 from awmclient.nouns.typed import typed_of
 from awmclient.schema import StepBatch
-from awmclient.words import blotting, listening, textcalls, toolcalls
+from awmclient.words import blotting, listening, textcalls, thinking, toolcalls
 from awmclient.words.conversation import conversation
 from awmclient.words.toolcalls import Call
 from awmenv import rows
@@ -291,6 +291,7 @@ PLACES: dict[str, Place] = {
         texts("<think>", after="<tool_call>"), refused(MalformedCall, textcalls.text_calls), 20_000),
     "tool calls in JSON without marks": Place(
         lambda n: "{}" * n + '{"name":' * n, refused(MalformedCall, lambda t: textcalls.text_calls(t, ["b"])), 5_000),
+    "thoughts before an answer": Place(texts("<think></think>"), thinking.behind_thoughts, 20_000),
     "tool calls and the signs of an end": Place(
         texts("</s>"), lambda t: refused(MalformedCall, textcalls.text_calls)("<|python_tag|>" + t), 20_000),
     "tool calls that cannot be read": Place(texts('```["'), refused(MalformedCall, textcalls.text_calls), 5_000),

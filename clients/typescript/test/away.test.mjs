@@ -57,6 +57,13 @@ test("a wait of months is no wait of a moment", async (t) => {
   assert.equal(calls.length, 1);
 });
 
+test("a pause of none is one of our own", async (t) => {
+  const busy = (response) => void response.writeHead(429, { "Retry-After": "0" }).end();
+  const { desk, calls } = await deskOf(t, { "POST /runs": busy });
+  await assert.rejects(desk.startRun("Runs"));
+  assert.ok(calls.length < 30, `${calls.length} requests`);
+});
+
 test("a question that is aborted is withdrawn before its caller goes on", async (t) => {
   const stop = new AbortController();
   const { desk, calls } = await deskOf(t, {
